@@ -60,9 +60,7 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		err_set(err, *lock, "cannot lock %s/%s: %s", d->runtime.config.store, REPO_LOCK, err_name(*lock));
 		return denied_dir(d->storage.disk, d->storage.root, *lock, err);
 	}
-	rc = d->runtime.config.registry ? 0 : partials_move_all(&d->control, err);
-	if (!rc)
-		rc = gc_new(&d->jobs, &d->storage.gc, err);
+	rc = gc_new(&d->jobs, &d->storage.gc, err);
 	bool keeps = !d->peers.roster ||
 		     d->peers.self == roster_first(d->peers.roster); /* of a store that is shared, one is enough */
 	if (!rc && keeps)

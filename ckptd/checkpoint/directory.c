@@ -4,34 +4,32 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "store/disk/denied.h"
+#include "store/read/repo.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct {
 	const char *name, *point; /* the failpoint is evaluated when the state is entered */
 } states[DIRECTORY_STATE_END] = {
 	[DIRECTORY_JOB_DIR] = {"job-dir", "commit.job_dir"},
 	[DIRECTORY_OPEN_JOB] = {"open-job", "commit.open_job"},
-	[DIRECTORY_MKDIR] = {"mkdir", "commit.mkdir"},
 	[DIRECTORY_PROBE] = {"probe", "commit.probe"},
 	[DIRECTORY_PROBE_MANIFEST] = {"probe-manifest", "commit.probe_manifest"},
 	[DIRECTORY_READ_MANIFEST] = {"read-manifest", "commit.read_manifest"},
-	[DIRECTORY_ASIDE_OLD] = {"aside-old", "commit.aside_old"},
+	[DIRECTORY_MKDIR] = {"mkdir", "commit.mkdir"},
+	[DIRECTORY_ASIDE] = {"aside", "commit.aside"},
 	[DIRECTORY_OPEN_DIR] = {"open-dir", "commit.open_dir"},
-	[DIRECTORY_SYNC_JOB] = {"sync-job", "commit.sync_job"},
 	[DIRECTORY_SYNC_ROOT] = {"sync-root", "commit.sync_root"},
 	[DIRECTORY_READY] = {"ready", "commit.ready"},
 	[DIRECTORY_LOOK] = {"look", "commit.look"},
 	[DIRECTORY_MANIFEST] = {"manifest", "commit.manifest"},
-	[DIRECTORY_LINK] = {"link", "commit.link"},
-	[DIRECTORY_RENAME] = {"rename", "commit.rename"},
-	[DIRECTORY_UNLINK_TMP] = {"unlink-tmp", "commit.unlink_tmp"},
-	[DIRECTORY_SYNC_LINK] = {"sync-link", "commit.sync_link"},
-	[DIRECTORY_ASIDE] = {"aside", "commit.aside"},
-	[DIRECTORY_SYNC_ASIDE] = {"sync-aside", "commit.sync_aside"},
-	[DIRECTORY_DISARM] = {"disarm", "commit.disarm"},
+	[DIRECTORY_SYNC_MANIFEST] = {"sync-manifest", "commit.sync_manifest"},
+	[DIRECTORY_NAME] = {"name", "commit.name"},
+	[DIRECTORY_SYNC_NAME] = {"sync-name", "commit.sync_name"},
 	[DIRECTORY_LEFT] = {"left", "commit.left"},
+	[DIRECTORY_DISARM] = {"disarm", "commit.disarm"},
 	[DIRECTORY_REMOVE] = {"remove", "commit.remove"},
 	[DIRECTORY_CLOSE_DIR] = {"close-dir", "commit.close_directory"},
 	[DIRECTORY_CLOSE_JOB] = {"close-job", "commit.close_directory_job"},
@@ -57,7 +55,7 @@ static void abandon(struct directory *s);
 
 static bool is_cleanup(enum directory_state state)
 {
-	return state >= DIRECTORY_ASIDE;
+	return state >= DIRECTORY_LEFT;
 }
 
 /* The only place where the state changes. */
@@ -93,8 +91,8 @@ static void give_up(struct directory *s)
 		return;
 	}
 	s->failed(s);
-	s->kept = !s->dir_made;
-	directory_set_state(s, s->dir_made ? DIRECTORY_ASIDE : DIRECTORY_LEFT);
+	s->kept = !s->dir_made || s->naming;
+	directory_set_state(s, DIRECTORY_LEFT);
 }
 
 /* ---- single operations --------------------------------------------------------------------------------------- */
@@ -126,9 +124,30 @@ static void write_manifest(struct directory *s)
 {
 	struct writer *w = &s->writer;
 	*w = (struct writer){.disk = s->disk, .dir = s->dir, .done = text_done, .arg = s, .size = s->text.len};
-	snprintf(w->name, sizeof(w->name), "%s", MANIFEST_TMP);
+	snprintf(w->name, sizeof(w->name), "%s", NAME_MANIFEST);
 	w->extents[0] = (struct writer_extent){s->text.data, 0, s->text.len};
 	writer_start(w);
+}
+
+static void move_aside(struct directory *s)
+{
+	snprintf(s->aside, sizeof(s->aside), "%s%s.%lx", REPO_ABANDONED, s->work + strlen(NAME_WORK_PREFIX),
+		 (unsigned long)clock_wall());
+	directory_submit(s, (struct disk_op){.kind = DISK_RENAME,
+					     .dir = s->job_dir,
+					     .name = s->work,
+					     .dir2 = s->job_dir,
+					     .name2 = s->aside});
+}
+
+/* Whatever is answered, and whenever: from here on it may be a checkpoint. */
+static void ask_for_name(struct directory *s)
+{
+	s->naming = true;
+	directory_submit(
+		s,
+		(struct disk_op){
+			.kind = DISK_RENAME, .dir = s->job_dir, .name = s->work, .dir2 = s->job_dir, .name2 = s->name});
 }
 
 /* ---- the machine --------------------------------------------------------------------------------------------- */
@@ -155,12 +174,14 @@ static void enter(struct directory *s)
 			s, (struct disk_op){.kind = DISK_OPEN, .dir = s->root, .name = s->job, .flags = DISK_DIR});
 		return;
 	case DIRECTORY_MKDIR:
-		directory_submit(s, (struct disk_op){.kind = DISK_MKDIR, .dir = s->job_dir, .name = s->name});
+		directory_submit(s, (struct disk_op){.kind = DISK_MKDIR, .dir = s->job_dir, .name = s->work});
 		return;
 	case DIRECTORY_PROBE:
 	case DIRECTORY_OPEN_DIR:
-		directory_submit(
-			s, (struct disk_op){.kind = DISK_OPEN, .dir = s->job_dir, .name = s->name, .flags = DISK_DIR});
+		directory_submit(s, (struct disk_op){.kind = DISK_OPEN,
+						     .dir = s->job_dir,
+						     .name = s->state == DIRECTORY_PROBE ? s->name : s->work,
+						     .flags = DISK_DIR});
 		return;
 	case DIRECTORY_PROBE_MANIFEST:
 		directory_submit(s, (struct disk_op){.kind = DISK_OPEN, .dir = s->dir, .name = NAME_MANIFEST});
@@ -168,13 +189,8 @@ static void enter(struct directory *s)
 	case DIRECTORY_READ_MANIFEST:
 		directory_read_found(s);
 		return;
-	case DIRECTORY_ASIDE_OLD:
 	case DIRECTORY_ASIDE:
-		directory_move_aside(s);
-		return;
-	case DIRECTORY_SYNC_JOB:
-	case DIRECTORY_SYNC_ASIDE:
-		submit_sync(s, s->job_dir);
+		move_aside(s);
 		return;
 	case DIRECTORY_SYNC_ROOT:
 		submit_sync(s, s->root);
@@ -189,22 +205,14 @@ static void enter(struct directory *s)
 	case DIRECTORY_MANIFEST:
 		write_manifest(s);
 		return;
-	case DIRECTORY_LINK:
-	case DIRECTORY_RENAME:
-		directory_submit(s, (struct disk_op){.kind = s->state == DIRECTORY_LINK ? DISK_LINK : DISK_RENAME,
-						     .dir = s->dir,
-						     .name = MANIFEST_TMP,
-						     .dir2 = s->dir,
-						     .name2 = NAME_MANIFEST});
-		return;
-	case DIRECTORY_UNLINK_TMP:
-		directory_submit(s, (struct disk_op){.kind = DISK_UNLINK, .dir = s->dir, .name = MANIFEST_TMP});
-		return;
-	case DIRECTORY_SYNC_LINK:
+	case DIRECTORY_SYNC_MANIFEST:
 		submit_sync(s, s->dir);
 		return;
-	case DIRECTORY_DISARM:
-		directory_disarm(s);
+	case DIRECTORY_NAME:
+		ask_for_name(s);
+		return;
+	case DIRECTORY_SYNC_NAME:
+		submit_sync(s, s->job_dir);
 		return;
 	case DIRECTORY_LEFT:
 		if (s->abandoned)
@@ -212,8 +220,15 @@ static void enter(struct directory *s)
 		else
 			s->left(s);
 		return;
+	case DIRECTORY_DISARM:
+		if (s->dir < 0)
+			directory_set_state(s, DIRECTORY_REMOVE);
+		else
+			directory_submit(s,
+					 (struct disk_op){.kind = DISK_UNLINK, .dir = s->dir, .name = NAME_MANIFEST});
+		return;
 	case DIRECTORY_REMOVE:
-		directory_submit(s, (struct disk_op){.kind = DISK_RMDIR, .dir = s->job_dir, .name = s->aside});
+		directory_submit(s, (struct disk_op){.kind = DISK_RMDIR, .dir = s->job_dir, .name = s->work});
 		return;
 	case DIRECTORY_CLOSE_DIR:
 		if (list_empty(&s->closing)) /* else the last one that is closed enters anew */
@@ -237,13 +252,12 @@ static bool tolerated(const struct directory *s, int64_t result)
 	case DIRECTORY_JOB_DIR:
 	case DIRECTORY_MKDIR:
 		return result == -EEXIST;
+	case DIRECTORY_PROBE:
 	case DIRECTORY_PROBE_MANIFEST:
-	case DIRECTORY_ASIDE_OLD:
-	case DIRECTORY_RENAME:
-	case DIRECTORY_UNLINK_TMP:
+	case DIRECTORY_ASIDE:
 		return result == -ENOENT;
-	case DIRECTORY_LINK:
-		return result == -EPERM || result == -EOPNOTSUPP || result == -ENOSYS || result == -EEXIST;
+	case DIRECTORY_NAME:
+		return result == -ENOENT || result == -EEXIST || result == -ENOTEMPTY;
 	default:
 		return is_cleanup(s->state);
 	}
@@ -252,35 +266,59 @@ static bool tolerated(const struct directory *s, int64_t result)
 /* A server that is asked again because its answer was lost says of what it has done that the name exists, or that it does not. */
 static enum directory_state after_naming(struct directory *s, int64_t result)
 {
-	if (result == -EEXIST || result == -ENOENT) {
-		s->doubt = (int)result;
-		return DIRECTORY_PROBE_MANIFEST;
-	}
-	if (s->state == DIRECTORY_RENAME)
-		return DIRECTORY_SYNC_LINK;
-	return result < 0 ? DIRECTORY_RENAME : DIRECTORY_UNLINK_TMP;
+	if (result >= 0)
+		return DIRECTORY_SYNC_NAME;
+	s->doubt = result == -ENOENT ? -ENOENT : -EEXIST;
+	return DIRECTORY_PROBE;
 }
 
-/* A manifest in a directory of our name: an earlier life of this daemon finished this very commit, or we have just named it. Without
- * one the directory is what a crash left behind. */
+static void let_go_of_dir(struct directory *s)
+{
+	if (s->dir >= 0)
+		directory_close_handle(s, s->dir);
+	s->dir = -1;
+}
+
+/* There is no such checkpoint. A directory of its name without a manifest is of an older release, which wrote under that name: upkeep/gc.h
+ * collects it. Ours takes the place of an empty one. */
+static void no_checkpoint(struct directory *s)
+{
+	let_go_of_dir(s);
+	if (!s->doubt) {
+		directory_set_state(s, DIRECTORY_MKDIR);
+		return;
+	}
+	directory_fail(s, s->doubt, "name");
+	give_up(s);
+}
+
+/* What has its name: an earlier life of this daemon, or another coordinator, finished this very commit, or we have just named it. */
 static void after_probe(struct directory *s, int64_t result)
 {
-	s->manifest = result < 0 ? -1 : (int)result;
-	if (result >= 0) {
-		directory_set_state(s, DIRECTORY_READ_MANIFEST);
-	} else if (!s->doubt) {
-		directory_set_state(s, DIRECTORY_ASIDE_OLD);
-	} else {
-		directory_fail(s, s->doubt, "link");
-		give_up(s);
+	if (result < 0) {
+		no_checkpoint(s);
+		return;
 	}
+	let_go_of_dir(s);
+	s->dir = (int)result;
+	directory_set_state(s, DIRECTORY_PROBE_MANIFEST);
+}
+
+static void after_probe_manifest(struct directory *s, int64_t result)
+{
+	if (result < 0) {
+		no_checkpoint(s);
+		return;
+	}
+	s->manifest = (int)result;
+	directory_set_state(s, DIRECTORY_READ_MANIFEST);
 }
 
 static void after_mkdir(struct directory *s, int64_t result)
 {
 	if (result == -EEXIST && !s->aside_tried) {
 		s->aside_tried = true;
-		directory_set_state(s, DIRECTORY_PROBE);
+		directory_set_state(s, DIRECTORY_ASIDE);
 	} else if (result == -EEXIST) {
 		directory_fail(s, -EEXIST, "mkdir");
 		give_up(s);
@@ -290,19 +328,11 @@ static void after_mkdir(struct directory *s, int64_t result)
 	}
 }
 
-static void advance_cleanup(struct directory *s, int64_t result)
+static void advance_cleanup(struct directory *s)
 {
 	switch (s->state) {
-	case DIRECTORY_ASIDE: /* -ENOENT: it bears our name no more, whatever became of the answer */
-		s->kept = result < 0 && result != -ENOENT;
-		directory_set_state(s, s->kept ? DIRECTORY_LEFT : DIRECTORY_SYNC_ASIDE);
-		return;
-	case DIRECTORY_SYNC_ASIDE: /* without this fsync the files stay: see the invariants */
-		s->kept = result < 0;
-		directory_set_state(s, s->kept ? DIRECTORY_LEFT : DIRECTORY_DISARM);
-		return;
 	case DIRECTORY_DISARM:
-		directory_disarm(s);
+		directory_set_state(s, DIRECTORY_REMOVE);
 		return;
 	case DIRECTORY_REMOVE:
 		directory_set_state(s, DIRECTORY_CLOSE_DIR);
@@ -320,7 +350,7 @@ static void give_up_with(struct directory *s, int64_t result)
 {
 	if (result >= 0 && s->state == DIRECTORY_MKDIR)
 		s->dir_made = true;
-	if (result >= 0 && s->state == DIRECTORY_PROBE_MANIFEST)
+	if (result >= 0 && (s->state == DIRECTORY_PROBE || s->state == DIRECTORY_PROBE_MANIFEST))
 		directory_close_handle(s, (int)result);
 	if (s->manifest >= 0)
 		directory_close_handle(s, s->manifest);
@@ -330,12 +360,12 @@ static void give_up_with(struct directory *s, int64_t result)
 
 static void after_open(struct directory *s)
 {
-	directory_set_state(s, DIRECTORY_SYNC_JOB);
+	directory_set_state(s, DIRECTORY_SYNC_ROOT);
 	if (!s->rc)
 		s->made(s);
 }
 
-static void seal_is_linked(struct directory *s)
+static void is_named(struct directory *s)
 {
 	directory_set_state(s, DIRECTORY_CLOSE_DIR);
 	if (!s->abandoned)
@@ -346,55 +376,49 @@ void directory_advance(struct directory *s, int64_t result)
 {
 	s->progress_ns = clock_now();
 	if (is_cleanup(s->state)) {
-		advance_cleanup(s, result);
+		advance_cleanup(s);
 		return;
 	}
 	if (result < 0 && !tolerated(s, result))
 		directory_fail(s, (int)result, states[s->state].name);
 	if (result >= 0 && s->state == DIRECTORY_OPEN_JOB)
 		s->job_dir = (int)result;
-	if (result >= 0 && (s->state == DIRECTORY_OPEN_DIR || s->state == DIRECTORY_PROBE))
+	if (result >= 0 && s->state == DIRECTORY_OPEN_DIR)
 		s->dir = (int)result;
 	if (s->rc) {
 		give_up_with(s, result);
 		return;
 	}
 	switch (s->state) {
-	case DIRECTORY_OPEN_JOB:
-		directory_set_state(s, DIRECTORY_MKDIR);
-		return;
 	case DIRECTORY_MKDIR:
 		after_mkdir(s, result);
 		return;
 	case DIRECTORY_PROBE:
-		directory_set_state(s, DIRECTORY_PROBE_MANIFEST);
+		after_probe(s, result);
 		return;
 	case DIRECTORY_PROBE_MANIFEST:
-		after_probe(s, result);
+		after_probe_manifest(s, result);
 		return;
 	case DIRECTORY_READ_MANIFEST:
 		directory_found_read(s, result);
 		return;
-	case DIRECTORY_ASIDE_OLD:
-		directory_close_handle(s, s->dir);
-		s->dir = -1;
+	case DIRECTORY_ASIDE:
 		directory_set_state(s, DIRECTORY_MKDIR);
 		return;
 	case DIRECTORY_OPEN_DIR:
 		after_open(s);
 		return;
 	case DIRECTORY_LOOK:
-		directory_set_state(s, s->found ? DIRECTORY_SYNC_LINK : DIRECTORY_MANIFEST);
+		directory_set_state(s, s->found ? DIRECTORY_SYNC_MANIFEST : DIRECTORY_MANIFEST);
 		return;
-	case DIRECTORY_LINK:
-	case DIRECTORY_RENAME:
+	case DIRECTORY_SYNC_MANIFEST:
+		directory_set_state(s, s->found ? DIRECTORY_SYNC_NAME : DIRECTORY_NAME);
+		return;
+	case DIRECTORY_NAME:
 		directory_set_state(s, after_naming(s, result));
 		return;
-	case DIRECTORY_UNLINK_TMP:
-		directory_set_state(s, DIRECTORY_SYNC_LINK);
-		return;
-	case DIRECTORY_SYNC_LINK:
-		seal_is_linked(s);
+	case DIRECTORY_SYNC_NAME:
+		is_named(s);
 		return;
 	default:
 		directory_set_state(s, s->state + 1);
@@ -406,6 +430,7 @@ void directory_advance(struct directory *s, int64_t result)
 void directory_start(struct directory *s)
 {
 	name_dir(s->id, s->name);
+	name_work(s->id, s->maker, s->work);
 	list_init(&s->closing);
 	s->dir = s->job_dir = s->manifest = -1;
 	s->progress_ns = clock_now();
@@ -449,7 +474,7 @@ void directory_abandon(struct directory *s)
 void directory_remove(struct directory *s)
 {
 	if (s->state == DIRECTORY_LEFT)
-		directory_set_state(s, s->kept ? DIRECTORY_CLOSE_DIR : DIRECTORY_REMOVE);
+		directory_set_state(s, s->kept ? DIRECTORY_CLOSE_DIR : DIRECTORY_DISARM);
 }
 
 void directory_free(struct directory *s)

@@ -1,26 +1,27 @@
-/* Directory: the directory in which the nodes of a job write one checkpoint. The coordinator's daemon alone makes it, gives it MANIFEST.json or
- * moves it out of the way; nodes open it and write their files (checkpoint/node_part.h). A state machine over the disk.
+/* Directory: the directory in which the nodes of a job write one checkpoint. The coordinator's daemon alone makes it and gives it the name of the
+ * checkpoint; nodes open it and write their files (checkpoint/node_part.h). A state machine over the disk.
  *
  * Invariants
- *  - MANIFEST.json appears only when every byte that it vouches for, and every name, has been fsynced: by each node in the directory, by
- *    the directory above it. That every node's manifest is in this very directory, as it was reported, is looked at before.
- *  - It is created exactly once, by link(2) from a temporary name.
+ *  - Until it is a checkpoint it has a name that no reader looks at, and that no other coordinator uses (name_work). Rename(2) gives it
+ *    the checkpoint's, which moves it over nothing that has a file in it: this makes it a checkpoint, once.
+ *  - That is asked for only when every byte that MANIFEST.json vouches for, MANIFEST.json itself, and every name in the directory has been fsynced.
+ *    That every node's manifest is in this very directory, as it was reported, is looked at before.
+ *  - Nothing here renames or removes what has the name of a checkpoint, or a file of it, and once that name was asked for nothing of the
+ *    directory is deleted. So what a coordinator asked of the disk may happen at any time later, when another one has made that checkpoint.
  *  - The job's directory and the root are fsynced by every commit: whoever made a directory may have died before it could.
  *  - A failed fsync fails the checkpoint; nothing is retried under the same name.
- *  - What failed is first renamed out of the way and that is fsynced, only then deleted: at no instant can a crash leave a
- *    directory that has a manifest but lacks a file.
  * Fault model: the process or the machine may stop at any instant; what was not fsynced may be lost, torn or reordered,
- * names as well as bytes; any operation may fail.
+ * names as well as bytes; any operation may fail, and may happen late.
  *
- *   JOB_DIR → OPEN_JOB → MKDIR → OPEN_DIR → (made: nodes write) SYNC_JOB → SYNC_ROOT → READY →
- *   (directory_seal) LOOK → MANIFEST → LINK → UNLINK_TMP → SYNC_LINK → (sealed) CLOSE → DONE
- *   MKDIR says EEXIST → PROBE → PROBE_MANIFEST; there is none: ASIDE_OLD → MKDIR; there is one: READ_MANIFEST → (made: nodes compare) →
- *   READY, and if it is what is to be written (an earlier life of the daemon wrote it) LOOK → SYNC_LINK → … → DONE, else nothing is touched
- *   LINK says EEXIST, or RENAME ENOENT → PROBE_MANIFEST → READ_MANIFEST, and if it is ours (the answer was lost, as over NFS it may be) as
- *   after success, else FAILED
- *   directory_abandon → what is in flight is awaited → CLOSE → DONE: another daemon has taken the job over, and what stands is its business
- *   any error, or directory_drop → (failed) ASIDE → SYNC_ASIDE → DISARM → LEFT (left: nodes delete what they wrote) → (directory_remove) REMOVE →
- *   CLOSE → DONE */
+ *   JOB_DIR → OPEN_JOB → PROBE → MKDIR → OPEN_DIR → (made: nodes write) SYNC_ROOT → READY →
+ *   (directory_seal) LOOK → MANIFEST → SYNC_MANIFEST → NAME → SYNC_NAME → (sealed) CLOSE → DONE
+ *   PROBE finds the checkpoint → PROBE_MANIFEST → READ_MANIFEST → (made: nodes compare) SYNC_ROOT → READY, and if it is what is to be
+ *   written (an earlier life of the daemon wrote it) LOOK → SYNC_MANIFEST → SYNC_NAME → … → DONE, else nothing is touched
+ *   MKDIR says EEXIST: an earlier life of the daemon left it there → ASIDE → MKDIR
+ *   NAME says ENOENT or EEXIST → PROBE → PROBE_MANIFEST → READ_MANIFEST, and if it is ours (the answer was lost, as over NFS it may be)
+ *   as after success, else FAILED
+ *   directory_abandon → what is in flight is awaited → CLOSE → DONE: another daemon has taken the job over
+ *   any error, or directory_drop → (failed) LEFT (left: nodes delete what they wrote) → (directory_remove) DISARM → REMOVE → CLOSE → DONE */
 #ifndef CKPTD_CHECKPOINT_DIRECTORY_H
 #define CKPTD_CHECKPOINT_DIRECTORY_H
 
@@ -30,25 +31,21 @@
 enum directory_state {
 	DIRECTORY_JOB_DIR = 1,
 	DIRECTORY_OPEN_JOB,
-	DIRECTORY_MKDIR,
 	DIRECTORY_PROBE,
 	DIRECTORY_PROBE_MANIFEST,
 	DIRECTORY_READ_MANIFEST,
-	DIRECTORY_ASIDE_OLD,
+	DIRECTORY_MKDIR,
+	DIRECTORY_ASIDE,
 	DIRECTORY_OPEN_DIR,
-	DIRECTORY_SYNC_JOB,
 	DIRECTORY_SYNC_ROOT,
 	DIRECTORY_READY,
 	DIRECTORY_LOOK,
 	DIRECTORY_MANIFEST,
-	DIRECTORY_LINK,
-	DIRECTORY_RENAME, /* instead of LINK where the file system has no hard links */
-	DIRECTORY_UNLINK_TMP,
-	DIRECTORY_SYNC_LINK,
-	DIRECTORY_ASIDE,
-	DIRECTORY_SYNC_ASIDE,
-	DIRECTORY_DISARM,
+	DIRECTORY_SYNC_MANIFEST,
+	DIRECTORY_NAME,
+	DIRECTORY_SYNC_NAME,
 	DIRECTORY_LEFT,
+	DIRECTORY_DISARM,
 	DIRECTORY_REMOVE,
 	DIRECTORY_CLOSE_DIR,
 	DIRECTORY_CLOSE_JOB,
@@ -68,13 +65,14 @@ struct directory {
 	int root;
 	char job[NAME_JOB_MAX];
 	struct step_id id;
+	uint64_t maker;    /* as in name_work() */
 	struct pool *pool; /* on which node manifests are compared; NULL: they are not */
 	const char *store; /* then, the path of root */
 	bool (*stands)(
 		const struct directory
 			*s); /* asked before each step: false has the same effect as directory_abandon; NULL: always */
 	void (*made)(struct directory *s);   /* nodes may open it */
-	void (*sealed)(struct directory *s); /* MANIFEST.json stands, fsynced */
+	void (*sealed)(struct directory *s); /* it is a checkpoint, fsynced */
 	void (*failed)(struct directory *s); /* rc and err say why; it will not come to be */
 	void (*left)(
 		struct directory *
@@ -95,10 +93,10 @@ struct directory {
 
 	/* private */
 	bool dir_made, aside_tried;
-	unsigned disarmed;
-	int doubt; /* what naming the manifest was answered: it may have happened nevertheless. 0: nothing is in doubt */
+	bool naming; /* the name was asked for: whether or not that was answered, it may be a checkpoint at any time later */
+	int doubt; /* what this was answered: it may have happened nevertheless. 0: nothing is in doubt */
 	int job_dir, dir, manifest;
-	char name[NAME_DIR_MAX], aside[NAME_DIR_MAX + 48];
+	char name[NAME_DIR_MAX], work[NAME_WORK_MAX], aside[NAME_WORK_MAX + 48];
 	struct wbuf text; /* of MANIFEST.json */
 	struct manifest expected;
 	char *there; /* the manifest that was there already, of there_len bytes */
@@ -114,7 +112,7 @@ struct directory {
 void directory_start(struct directory *s);
 /* Every node is prepared, and this is what MANIFEST.json is to say. */
 void directory_seal(struct directory *s, const struct wbuf *manifest);
-/* Gives up: what is in flight is awaited, then it is moved out of the way. No effect once MANIFEST.json stands, or it has failed. */
+/* Gives up: what is in flight is awaited. No effect once it is a checkpoint, or it has failed. */
 void directory_drop(struct directory *s, int rc, const char *why);
 /* Lets it stand as it is, and touches nothing any more: of the callbacks only `done` comes. */
 void directory_abandon(struct directory *s);

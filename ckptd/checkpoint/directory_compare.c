@@ -16,7 +16,7 @@ struct directory_compare {
 	struct work work;
 	struct directory *directory; /* NULL: it was */
 	const char *store;
-	char job[NAME_JOB_MAX];
+	char job[NAME_JOB_MAX], name[NAME_WORK_MAX];
 	struct step_id id;
 	struct wbuf text;
 	int rc;
@@ -34,7 +34,7 @@ static void contradicts(void *arg, const char *tensor, const char *text)
 static int compare_nodes(struct directory_compare *c, struct repo *repo)
 {
 	struct checkpoint ck;
-	int rc = checkpoint_open_unnamed(repo, c->job, c->id, &c->text, &ck, &c->err);
+	int rc = checkpoint_open_unnamed(repo, c->job, c->name, c->id, &c->text, &ck, &c->err);
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < ck.nnodes && !rc; i++)
@@ -92,6 +92,7 @@ void directory_compare(struct directory *s)
 	*c = (struct directory_compare){
 		.work = {.run = run, .done = done}, .directory = s, .store = s->store, .id = s->id};
 	snprintf(c->job, sizeof(c->job), "%s", s->job);
+	snprintf(c->name, sizeof(c->name), "%s", s->work);
 	wbuf_put(&c->text, s->text.data, s->text.len);
 	if (wbuf_finish(&c->text)) {
 		compare_free(c);

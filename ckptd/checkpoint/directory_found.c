@@ -1,5 +1,5 @@
 /* A manifest of this checkpoint's name that is there already: is it what is to be written? So it is asked when the directory is found,
- * and when nobody knows whether the manifest was named. MANIFEST.json is a pure function of what the nodes have reported, and each of
+ * and when nobody knows whether ours was named. MANIFEST.json is a pure function of what the nodes have reported, and each of
  * them compares its own part before it says that it is prepared (checkpoint/node_part_found.c): so equal documents vouch for equal bytes. */
 #include "checkpoint/directory_private.h"
 
@@ -33,7 +33,7 @@ void directory_found_read(struct directory *s, int64_t result)
 	s->manifest = -1;
 	if (!s->doubt) {
 		s->found = true;
-		directory_set_state(s, DIRECTORY_SYNC_JOB);
+		directory_set_state(s, DIRECTORY_SYNC_ROOT);
 		if (!s->rc)
 			s->made(s);
 		return;
@@ -42,5 +42,5 @@ void directory_found_read(struct directory *s, int64_t result)
 	if (rc)
 		directory_advance(s, rc);
 	else
-		directory_set_state(s, s->doubt == -EEXIST ? DIRECTORY_UNLINK_TMP : DIRECTORY_SYNC_LINK);
+		directory_set_state(s, DIRECTORY_SYNC_NAME);
 }

@@ -4,8 +4,6 @@
 
 #include "checkpoint/directory.h"
 
-#define MANIFEST_TMP ".MANIFEST.json.tmp"
-
 /* The machine (checkpoint/directory.c): an operation of the current state has ended. */
 void directory_advance(struct directory *s, int64_t result);
 /* Keeps the first error and its sentence. */
@@ -16,10 +14,6 @@ void directory_submit(struct directory *s, struct disk_op op);
 /* Handles (checkpoint/directory_handles.c): nobody waits for one that is closed; not disk_close_file(), which would run other completions in the middle of this one. */
 void directory_close_handle(struct directory *s, int file);
 void directory_free_closing(struct directory *s);
-
-/* Out of the way (checkpoint/directory_aside.c). */
-void directory_move_aside(struct directory *s);
-void directory_disarm(struct directory *s);
 
 /* A manifest that is there already (checkpoint/directory_found.c). */
 void directory_read_found(struct directory *s);

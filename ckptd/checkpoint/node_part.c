@@ -147,7 +147,7 @@ static void enter(struct node_part *c)
 		return;
 	case NODE_PART_FIND_DIR:
 		node_part_submit(
-			c, (struct disk_op){.kind = DISK_OPEN, .dir = c->job_dir, .name = c->name, .flags = DISK_DIR});
+			c, (struct disk_op){.kind = DISK_OPEN, .dir = c->job_dir, .name = c->work, .flags = DISK_DIR});
 		return;
 	case NODE_PART_OPEN_NODE:
 		node_part_open_found(c);
@@ -308,12 +308,17 @@ int node_part_start(struct node_part *c)
 	return 0;
 }
 
-void node_part_write(struct node_part *c, bool only_compare, const struct share_parts *parts)
+void node_part_write(struct node_part *c, bool only_compare, uint64_t maker, const struct share_parts *parts)
 {
 	if (c->state != NODE_PART_ASK || c->rc)
 		return;
 	node_part_choose_files(c, parts);
 	c->only_compare = only_compare;
+	c->maker = maker;
+	if (only_compare)
+		name_dir(c->id, c->work);
+	else
+		name_work(c->id, maker, c->work);
 	c->progress_ns = clock_now();
 	node_part_set_state(c, NODE_PART_FIND_JOB);
 }
@@ -346,12 +351,12 @@ void node_part_abort(struct node_part *c, int rc, const char *why)
 		node_part_set_state(c, NODE_PART_STOPPED); /* nothing is in flight that would go on */
 }
 
-void node_part_clear(struct node_part *c, bool kept)
+void node_part_clear(struct node_part *c, uint64_t maker)
 {
 	if (c->cleared || !c->rc)
 		return;
 	c->cleared = true;
-	c->kept = kept;
+	c->kept = !maker || maker != c->maker;
 	if (c->state == NODE_PART_STOPPED)
 		enter_stopped(c);
 }

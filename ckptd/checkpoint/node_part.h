@@ -6,7 +6,8 @@
  *    there, wherever that directory is moved to meanwhile.
  *  - PREPARED is a promise: every byte and every name is fsynced, and from then on the node touches none of it but by order.
  *  - What this node wrote before (its manifest is there) is compared and never written again.
- *  - What failed is deleted by order only (node_part_clear): by then the directory is no checkpoint of the store any more.
+ *  - What failed is deleted only by order of who had the directory made (node_part_clear): nobody else can know that it does not become
+ *    a checkpoint.
  *
  * DATA: files are written while they are still being digested, packed where that is wanted and pays (checkpoint/node_part_compress.c). A file
  * that is as in the previous checkpoint (checkpoint/previous.h) is linked to it instead. That is known once the digests are there; until
@@ -107,7 +108,8 @@ struct node_part {
 	struct peer_part part;               /* from PREPARED on: what MANIFEST.json is to say of this node */
 	uint64_t progress_ns; /* when an operation or a whole file last ended (parts of files are bounded) */
 
-	bool already; /* it was there, and is what this part would have written */
+	bool already;   /* it was there, and is what this part would have written */
+	uint64_t maker; /* of the directory, as in name_work() */
 
 	/* private */
 	uint32_t began; /* as in struct node_manifest */
@@ -115,7 +117,7 @@ struct node_part {
 	bool only_compare;  /* a checkpoint is there: nothing is written */
 	bool cleared, kept; /* as ordered, perhaps before it has stopped */
 	int job_dir, dir, node_file, previous_dir;
-	char name[NAME_DIR_MAX], previous_name[NAME_DIR_MAX];
+	char name[NAME_DIR_MAX], work[NAME_WORK_MAX], previous_name[NAME_DIR_MAX];
 	uint32_t nfiles, in_flight, remove_at;
 	uint32_t started; /* in DATA: of twice nfiles, the late ones have their turn in the second half */
 	struct node_part_file *cfiles;
@@ -130,17 +132,18 @@ struct node_part {
 
 /* Starts, and waits for node_part_write. -ENOMEM: nothing was started and done is not called. */
 int node_part_start(struct node_part *c);
-/* The directory is there. only_compare: and a checkpoint in it. Of its shared files (layout.h), in their order, it writes every one whose
+/* The directory is there. only_compare: it is a checkpoint. Of its shared files (layout.h), in their order, it writes every one whose
  * number divided by `parts` leaves `part`. */
-void node_part_write(struct node_part *c, bool only_compare, const struct share_parts *parts);
+void node_part_write(struct node_part *c, bool only_compare, uint64_t maker, const struct share_parts *parts);
 /* The digests of all ranks have been compared and stand in ranks[].leaves. */
 void node_part_digests_ready(struct node_part *c);
 /* MANIFEST.json stands. Unless the part is prepared nothing happens. */
 void node_part_end(struct node_part *c);
 /* Gives up: what is in flight is awaited, then `failed` is called. Of a prepared one only by order. */
 void node_part_abort(struct node_part *c, int rc, const char *why);
-/* What has failed, or is still stopping, is to go: what it wrote is deleted, unless it is to be `kept`. Then done is called. */
-void node_part_clear(struct node_part *c, bool kept);
+/* What has failed, or is still stopping, is to go: what it wrote is deleted, if it wrote in the directory of this maker (0: of nobody). Then
+ * done is called. */
+void node_part_clear(struct node_part *c, uint64_t maker);
 void node_part_free(struct node_part *c);
 const char *node_part_state_name(enum node_part_state state);
 

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct held {
 	struct list link;
@@ -111,6 +112,7 @@ void directories_make(struct directories *directories, struct step_id id)
 	s->disk = directories->disk;
 	s->root = directories->root;
 	s->id = id;
+	s->maker = directories->maker;
 	s->pool = directories->compared != id.epoch ? directories->pool : NULL;
 	s->store = directories->store;
 	s->stands = directories->elected ? stands : NULL;
@@ -179,6 +181,14 @@ void directories_expire(struct directories *directories, uint64_t stall_ms)
 bool directories_have(const struct directories *directories, struct step_id id)
 {
 	return find(directories, id) != NULL;
+}
+
+bool directories_write(const struct directories *directories, const char *name)
+{
+	list_for(node, &directories->list)
+		if (!strcmp(held_of(node)->directory->work, name))
+			return true;
+	return false;
 }
 
 bool directories_at_work(const struct directories *directories)

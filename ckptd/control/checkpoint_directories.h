@@ -16,7 +16,8 @@ struct directories {
 	int root;
 	const char *job;
 	struct coord *coord;
-	struct pool *pool; /* as in struct directory */
+	uint64_t maker;    /* as in struct directory */
+	struct pool *pool; /* likewise */
 	const char *store;
 	const struct control
 		*elected;  /* nobody else coordinates the job for as long as it does; NULL: nobody else ever does */
@@ -44,6 +45,8 @@ void directories_abandon(struct directories *directories);
 void directories_expire(struct directories *directories, uint64_t stall_ms);
 /* A worker reads for one of them. */
 bool directories_at_work(const struct directories *directories);
+/* The directory of that name is under work for one of them. */
+bool directories_write(const struct directories *directories, const char *name);
 /* Whether its directory is one of them. */
 bool directories_have(const struct directories *directories, struct step_id id);
 

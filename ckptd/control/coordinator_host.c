@@ -11,7 +11,6 @@
 #include "control/election.h"
 #include "control/epoch_record.h"
 #include "control/membership.h"
-#include "control/partial.h"
 #include "job/room.h"
 #include "participant/room.h"
 #include "replication/room.h"
@@ -69,12 +68,26 @@ static void give(struct coordinator_host *host, uint32_t node, struct peer_order
 	host_order(host->control, host->spread, node, order);
 }
 
+/* Orders about a directory say whose it is. */
+static void emit_for_directory(const struct coordinator_host *host, uint32_t node, const struct peer_order *order)
+{
+	struct peer_order ours = *order;
+	if (order->type == PEER_SPILL)
+		ours.spill.maker = host->directories.maker;
+	else
+		ours.save.maker = host->directories.maker;
+	host_order(host->control, host->spread, node, &ours);
+}
+
 static void emit(void *arg, uint32_t node, const struct peer_order *order)
 {
 	const struct coordinator_host *host = arg;
 	if (order->type == PEER_LEVEL)
 		membership_shown(host->control, host->job, order->save.id, (enum level_shown)order->save.level);
-	host_order(host->control, host->spread, node, order);
+	if (order->type == PEER_WRITE || order->type == PEER_CLEAR || order->type == PEER_SPILL)
+		emit_for_directory(host, node, order);
+	else
+		host_order(host->control, host->spread, node, order);
 }
 
 /* ---- copies ----------------------------------------------------------------------------------------------------- */
@@ -241,14 +254,16 @@ static const struct coord_orders all_orders = {.emit = emit,
 					       .drop = drop,
 					       .remove = remove_dir};
 
+static bool is_elected(const struct coordinator_host *host)
+{
+	return host->spread && host->control->registry;
+}
+
 /* Where the registry says who coordinates, nothing hangs on a lock that a daemon which does not run keeps. */
 static int take_directories(struct coordinator_host *host, struct err *err)
 {
-	struct control *control = host->control;
 	host->directory_lock = DIRECTORY_LOCK_NONE;
-	if (!host->spread || !control->registry)
-		return directory_lock_take(control, host->job, &host->directory_lock, err);
-	return control->storage->root >= 0 ? partials_move(control, host->job, err) : 0;
+	return is_elected(host) ? 0 : directory_lock_take(host->control, host->job, &host->directory_lock, err);
 }
 
 static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
@@ -275,7 +290,8 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	directories_init(&host->directories, control->storage->disk, control->storage->root, host->job, host->coord);
 	host->directories.pool = control->runtime->pool;
 	host->directories.store = control->runtime->config.store;
-	host->directories.elected = host->spread && control->registry ? control : NULL;
+	host->directories.elected = is_elected(host) ? control : NULL;
+	host->directories.maker = is_elected(host) ? coordinator_term(control, host->job) : clock_wall();
 	return 0;
 }
 
@@ -404,15 +420,15 @@ void host_depose(struct control *control, const char *job)
 	host_end(host);
 }
 
-unsigned hosts_room(const struct control *control)
+/* Those of a host that was deposed, too. */
+bool host_writes(const struct control *control, const char *job, const char *name)
 {
-	unsigned room = control->peers->roster->max;
 	list_for(it, &control->hosts) {
 		const struct coordinator_host *host = list_entry(it, struct coordinator_host, link);
-		if (host->spread && host->room < room)
-			room = host->room;
+		if (!strcmp(host->job, job) && directories_write(&host->directories, name))
+			return true;
 	}
-	return room;
+	return false;
 }
 
 /* All ranks have finished. A node that holds copies need not have had any. */

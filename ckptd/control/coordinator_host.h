@@ -41,6 +41,9 @@ void hosts_tick(struct control *control, uint64_t now);
 bool hosts_at_work(const struct control *control);
 void hosts_free(struct control *control);
 
+/* This daemon has that directory of the job made, and has not given it up: `name` as name_work() writes it. */
+bool host_writes(const struct control *control, const char *job, const char *name);
+
 /* The job is coordinated here. */
 bool host_has(const struct control *control, const char *job);
 /* epoch 0: there is none. */

@@ -123,3 +123,14 @@ bool host_busy(const struct control *control, const char *job)
 	const struct coordinator_host *host = host_find(control, job);
 	return host && host->directories.n;
 }
+
+unsigned hosts_room(const struct control *control)
+{
+	unsigned room = control->peers->roster->max;
+	list_for(it, &control->hosts) {
+		const struct coordinator_host *host = list_entry(it, struct coordinator_host, link);
+		if (host->spread && host->room < room)
+			room = host->room;
+	}
+	return room;
+}

@@ -12,6 +12,5 @@
 #include "control/members.h"
 #include "control/membership.h"
 #include "control/node_record.h"
-#include "control/partial.h"
 
 #endif

@@ -154,7 +154,7 @@ static void obey(struct job *job, const struct peer_order *order)
 		saves_compare(&job->saves, &order->compare);
 		return;
 	case PEER_CLEAR:
-		saves_clear(&job->saves, order->save.id, order->save.flag);
+		saves_clear(&job->saves, &order->save);
 		return;
 	default:
 		return;

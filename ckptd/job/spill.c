@@ -345,7 +345,7 @@ static int start(struct spill *r, const struct peer_spill *order)
 		return rc;
 	}
 	r->state = SPILL_WRITING;
-	node_part_write(c, false, &order->parts);
+	node_part_write(c, false, order->maker, &order->parts);
 	return 0;
 }
 
@@ -362,7 +362,7 @@ static void keep(struct spill *r)
 	r->abandoned = true;
 	if (c) {
 		node_part_abort(c, -ECANCELED, "it is given up");
-		node_part_clear(c, true);
+		node_part_clear(c, 0);
 	} else if (!runs(r)) {
 		free_spill(r);
 	}
@@ -379,11 +379,11 @@ static void tell_job(const struct spill *r, bool stored)
 	health_marks_follow(&here->health_marks, r->order.bring.id, r->order.as);
 }
 
-static void clear(struct spill *r)
+static void clear(struct spill *r, uint64_t maker)
 {
 	if (r->commit) {
 		node_part_abort(r->commit, -ECANCELED, "it has failed elsewhere");
-		node_part_clear(r->commit, false);
+		node_part_clear(r->commit, maker);
 		return;
 	}
 	say(r, &(struct peer_spilled){.phase = PEER_SPILL_CLEAR});
@@ -409,7 +409,7 @@ void spill_order(struct jobs *jobs, const char *job, const struct peer_spill *or
 		tell_job(r, order->phase == PEER_SPILL_STORED);
 		keep(r);
 	} else if (order->phase == PEER_SPILL_CLEAR) {
-		clear(r);
+		clear(r, order->maker);
 	} else if (r->state == SPILL_GATHERED) {
 		int rc = start(r, order);
 		if (rc)

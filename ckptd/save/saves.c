@@ -288,7 +288,7 @@ static void pump_commit(struct saves *saves)
 	if (rc)
 		snapshot_fail(next, rc, "cannot start the commit: %s", err_name(rc));
 	else if (ordered)
-		node_part_write(next->commit, saves->ordered.flag, &saves->ordered.parts);
+		node_part_write(next->commit, saves->ordered.flag, saves->ordered.maker, &saves->ordered.parts);
 	else if (next)
 		saves_ready(saves, next);
 }

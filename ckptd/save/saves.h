@@ -59,7 +59,7 @@ void saves_level(struct saves *saves, struct step_id id, enum level_shown level)
 void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text);
 void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text);
 void saves_write(struct saves *saves, const struct peer_save *order);
-void saves_clear(struct saves *saves, struct step_id id, bool kept);
+void saves_clear(struct saves *saves, const struct peer_save *order);
 /* What its ranks hold of some replicas is to be told. */
 void saves_compare(struct saves *saves, const struct peer_compare *ask);
 

@@ -30,7 +30,7 @@ static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 		snapshot_fail(s, -ETIMEDOUT, "storage made no progress for %lu ms (commit state %s)",
 			      (unsigned long)policy->stall_timeout_ms, node_part_state_name(s->commit->state));
 	if (s->commit && s->commit->state == NODE_PART_STOPPED && now - s->commit->progress_ns > 2 * stall_ns)
-		node_part_clear(s->commit, true); /* nobody says what is to become of it */
+		node_part_clear(s->commit, 0); /* nobody says what is to become of it */
 }
 
 void saves_expire(struct saves *saves)
@@ -76,7 +76,7 @@ static void abandon(struct snapshot *s)
 	if (!complete_copy(s) || saves_wants_commit(s) || (c && c->state != NODE_PART_DONE))
 		snapshot_fail(s, -ESTALE, "the job has gone on without this node");
 	if (c)
-		node_part_clear(c, true);
+		node_part_clear(c, 0);
 }
 
 void saves_abandon(struct saves *saves)

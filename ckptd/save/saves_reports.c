@@ -263,7 +263,7 @@ static bool continues(struct saves *saves, struct snapshot *s, const struct peer
 	if (!c || c->rc)
 		return false;
 	if (c->state == NODE_PART_ASK)
-		node_part_write(c, order->flag, &order->parts);
+		node_part_write(c, order->flag, order->maker, &order->parts);
 	else if (c->state >= NODE_PART_PREPARED)
 		saves_prepared(saves, s); /* to an earlier life of the coordinator, which may have died before it could
 					     say what became of it */
@@ -305,13 +305,13 @@ struct snapshot *saves_ordered(struct saves *saves)
 	return s;
 }
 
-void saves_clear(struct saves *saves, struct step_id id, bool kept)
+void saves_clear(struct saves *saves, const struct peer_save *order)
 {
-	struct snapshot *s = saves_find(saves, id);
+	struct snapshot *s = saves_find(saves, order->id);
 	if (s && s->commit && s->commit->state != NODE_PART_DONE)
-		node_part_clear(s->commit, kept);
+		node_part_clear(s->commit, order->flag ? 0 : order->maker);
 	else
-		saves_cleared(saves, id);
+		saves_cleared(saves, order->id);
 }
 
 /* ---- what still holds ------------------------------------------------------------------------------------------ */

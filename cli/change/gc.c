@@ -63,7 +63,7 @@ static int remove_one(struct collecting *c, const struct litter *l, struct err *
 	int rc = 0;
 	if (l->kind == LITTER_TEMPORARY)
 		return litter_unlink(c->cli->repo, l, err);
-	if (l->kind == LITTER_ABANDONED) {
+	if (l->kind != LITTER_TRASH) {
 		rc = trash_move(c->cli->repo, l->job, l->name, moved, err);
 		trash = moved;
 	}
@@ -190,9 +190,13 @@ static const struct option_spec options[] = {
 const struct command command_gc = {
 	.name = "gc",
 	.summary = "delete what crashes left behind; no checkpoint",
-	.detail = "Deletes half-written directories that were moved aside (.abandoned-…), directories whose deletion\n"
-		  "was cut short (.trash-…, at any age) and temporary files (never younger than a minute). A daemon\n"
-		  "does the same for its store. All jobs are cleaned, unless --job or CKPT_JOB names one.",
+	.detail = "Deletes half-written directories (.writing-…, .abandoned-…), directories whose deletion was cut "
+		  "short\n"
+		  "(.trash-…, at any age) and temporary files. What may still be written goes when nothing was written "
+		  "in\n"
+		  "it for a minute at least. A daemon does the same for its store. All jobs are cleaned, unless --job "
+		  "or\n"
+		  "CKPT_JOB names one.",
 	.args = "",
 	.options = options,
 	.run = run,

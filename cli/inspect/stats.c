@@ -86,9 +86,11 @@ struct walk {
 static int add_abandoned(void *arg, const char *name)
 {
 	struct walk *w = arg;
-	if (strncmp(name, REPO_ABANDONED, strlen(REPO_ABANDONED)) != 0)
+	bool written = !strncmp(name, NAME_WORK_PREFIX, strlen(NAME_WORK_PREFIX));
+	if (!written && strncmp(name, REPO_ABANDONED, strlen(REPO_ABANDONED)) != 0)
 		return 0;
-	w->report->abandoned++;
+	w->report->partial += written;
+	w->report->abandoned += !written;
 	return stats_count(w->repo, w->report->job, name, w->seen, &w->report->waste, w->err);
 }
 

@@ -144,10 +144,7 @@ static void check_writing(struct doctor *d, const struct place *p)
 		   "Use a file system that has O_DIRECT (ext4, xfs, most parallel ones).", "%s",
 		   rc ? err_name(rc) : "there");
 	rc = try_link(p);
-	doctor_add(d, "hard-links", rc ? RESULT_DEGRADED : RESULT_FINE,
-		   "A manifest is put in place by renaming, which is as good while one daemon writes there; groups "
-		   "that did not change "
-		   "are written again.",
+	doctor_add(d, "hard-links", rc ? RESULT_DEGRADED : RESULT_FINE, "Groups that did not change are written again.",
 		   "Use a file system that has hard links.", "%s", rc ? err_name(rc) : "there");
 	rc = try_lock(p);
 	doctor_add(d, "file-lock", rc ? RESULT_BROKEN : RESULT_FINE,

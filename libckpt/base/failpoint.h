@@ -1,6 +1,6 @@
 /* Failpoints: named places where a test build can make the code fail. Compiled out unless CKPT_FAILPOINTS is defined.
  *
- * CKPT_FAILPOINTS="disk.write=error:ENOSPC@3,commit.link=kill" in the environment arms them; @N fires at the N-th hit
+ * CKPT_FAILPOINTS="disk.write=error:ENOSPC@3,commit.name=kill" in the environment arms them; @N fires at the N-th hit
  * only (from 1), without it at every hit. Actions: error:ERRNO, short:BYTES, delay:MILLISECONDS, kill (SIGKILL to itself).
  * `short` fires only where there is more than BYTES to cut.
  * CKPT_FAILPOINT_LOG=FILE: each hit of an armed failpoint and each firing is appended as a line "hit NAME" / "fired NAME

@@ -64,7 +64,7 @@ def _():
 def _():
     store = tempfile.mkdtemp(dir=top)
     r = run("-n", 2, "--min-ranks", 1, "--max-restarts", 0, "--store", store, "--inject", "kill:rank=0@step=12", "--", TRAIN, *SMALL, "--steps",
-            5000, "--save-memory-every", 5, "--save-storage-every", 0, code=1, CKPT_FAILPOINTS="commit.link=error:EIO@1")
+            5000, "--save-memory-every", 5, "--save-storage-every", 0, code=1, CKPT_FAILPOINTS="commit.name=error:EIO@1")
     has(r.err(), "is in memory only, and cannot be written (Input/output error): another world would have lost it")
     equal(listed(store), [])
 

@@ -151,13 +151,8 @@ def collecting(run, d):
     saving(run, d, hit=2)
 
 
-def no_links(run, d):
-    """A file system without hard links."""
-    saving(run, d, hit=2, others=("disk.link=error:EOPNOTSUPP",))
-
-
 def occupied(run, d):
-    """The names of coming checkpoints are taken by what a crash left behind."""
+    """The names of coming checkpoints are taken by what older releases left behind."""
     d.start(run.serve(1))
     ranks = run.ranks(d)
     until(lambda: d.committed(), "a first checkpoint")
@@ -169,29 +164,21 @@ def occupied(run, d):
     run.finish(d, ranks)
 
 
+def made_before(run, d):
+    """A server says of the directory that it has just made that it exists."""
+    saving(run, d, hit=1, others=("disk.mkdir.after=error:EEXIST@3",))
+
+
 def finished_before(run, d):
     """The daemon dies between a commit and its word for it; its next life, if the ranks have saved nothing since, finds it there."""
     ranks = None
     for _ in range(ENTRY_TRIES):
-        d.start(run.serve(1, "commit.sync_link=kill@1"))
+        d.start(run.serve(1, "commit.sync_name=kill@1"))
         ranks = ranks or run.ranks(d, "--storage", 1, "--pause", 1500)
         until(lambda: run.fired(d) or not d.alive(), "a commit")
         if run.fired(d):
             break
     run.await_fired(d, ranks)
-    run.progress(d, ranks)
-    run.finish(d, ranks)
-
-
-def left_behind(run, d):
-    """A start after a crash in the middle of a commit."""
-    saved(run, d)
-    d.kill()
-    (d.store / "main" / "step-000000999999.e0001").mkdir()
-    d.start(run.serve(1))
-    if not d.alive():
-        d.start()
-    ranks = run.ranks(d)
     run.progress(d, ranks)
     run.finish(d, ranks)
 
@@ -246,8 +233,7 @@ def in_a_rank(run, d):
 SCENARIOS = {
     "catalog.list": first,
     "catalog.open": first,
-    "commit.aside": aborting,
-    "commit.sync_aside": aborting,
+    "commit.aside": made_before,
     "commit.remove": aborting,
     "commit.disarm": aborting,
     "commit.left": aborting,
@@ -255,14 +241,9 @@ SCENARIOS = {
     "commit.withdraw": aborting,
     "disk.rmdir": aborting,
     "disk.rmdir.after": aborting,
-    "disk.rename": aborting,
-    "disk.rename.after": aborting,
-    "commit.rename": no_links,
-    "commit.probe": occupied,
     "commit.probe_manifest": occupied,
     "commit.read_manifest": finished_before,
     "commit.read_node": finished_before,
-    "commit.aside_old": occupied,
     "gc.manifest": collecting,
     "gc.move": collecting,
     "gc.open": collecting,
@@ -270,8 +251,8 @@ SCENARIOS = {
     "gc.rmdir": collecting,
     "gc.sync": collecting,
     "gc.unlink": collecting,
-    "startup.scan": first,
-    "startup.aside": left_behind,
+    "disk.link": first,
+    "disk.link.after": first,
     "disk.register": first,
     "job.epoch": first,
     "job.arenas": first,
@@ -306,7 +287,7 @@ def actions(name):
         yield "short:1"
     if name in SPACE:
         yield "error:ENOSPC"
-    if NIGHTLY or name in ("disk.fsync", "disk.write", "commit.link", "recover.fetch", "conn.send"):
+    if NIGHTLY or name in ("disk.fsync", "disk.write", "commit.name", "recover.fetch", "conn.send"):
         yield "delay:300"
 
 

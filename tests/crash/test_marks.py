@@ -110,7 +110,7 @@ def _():
 def _():
     for last, others in ((HEALTHY, []), (HEALTHY, [UNHEALTHY]), (UNHEALTHY, [HEALTHY])):
         with single_node.daemon() as d:
-            d.start(failpoints="commit.link=kill")
+            d.start(failpoints="commit.name=kill")
             ranks = [Puppet(d, number, WORLD) for number in range(WORLD)]
             gather(ranks)
             for call in (("set", 7), ("begin", 7, STORAGE, 0)):

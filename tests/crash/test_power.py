@@ -29,8 +29,8 @@ FORGOTTEN_CUTS = 5  # at most: the first one tells, unless the kernel has just t
 STEPS = 3
 HELD, PATIENT, UNREAD = "commit.close_node", ("--wait", "durable"), {"CKPT_VERIFY": "no"}
 # In a commit that succeeds; the rest is clearing up after a failure.
-STATES = ("job_dir", "open_job", "mkdir", "open_dir", "data", "digests", "sidecars", "notice", "node", "sync_dir", "sync_job", "sync_root",
-          "manifest", "link", "unlink_tmp", "sync_link", "close_dir", "close_job", "done")
+STATES = ("job_dir", "open_job", "probe", "mkdir", "open_dir", "data", "digests", "sidecars", "notice", "node", "sync_dir", "sync_root",
+          "manifest", "sync_manifest", "name", "sync_name", "close_dir", "close_job", "done")
 
 
 class FileSystem:

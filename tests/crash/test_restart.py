@@ -11,8 +11,8 @@ from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, R
 WORLD = 2
 EBUSY, ENOTCONN, EUCLEAN = -16, -107, -117
 SLOT_KEPT = ("snapshot.state=kill@1", "snapshot.state=kill@2", "commit.job_dir=kill", "commit.mkdir=kill", "commit.data=kill",
-             "commit.sidecars=kill", "commit.node=kill", "commit.sync_root=kill", "commit.manifest=kill", "commit.link=kill",
-             "commit.unlink_tmp=kill", "commit.sync_link=kill", "commit.close_dir=kill", "commit.done=kill", "snapshot.state=kill@3",
+             "commit.sidecars=kill", "commit.node=kill", "commit.sync_root=kill", "commit.manifest=kill", "commit.sync_manifest=kill",
+             "commit.name=kill", "commit.sync_name=kill", "commit.close_dir=kill", "commit.done=kill", "snapshot.state=kill@3",
              "readback=kill", "snapshot.state=kill@4")
 
 
@@ -247,8 +247,8 @@ def main():
     for test in (begun_by_one, copying, replacement_comes_late, rank_dies_before_the_job_forms, killed_while_it_fetches,
                  deviated):
         cases.run(test.__name__.replace("_", " "), test)
-    cases.run("what was linked is told durable although its slot was given back", slot_given_back, "commit.unlink_tmp=kill", True)
-    cases.run("what was not linked is told lost", slot_given_back, "commit.manifest=kill", False)
+    cases.run("what was named is told durable although its slot was given back", slot_given_back, "commit.sync_name=kill", True)
+    cases.run("what was not named is told lost", slot_given_back, "commit.manifest=kill", False)
     cases.run("all killed in mid-save, with a store", all_killed, True)
     cases.run("all killed in mid-save, memory only", all_killed, False)
     return cases.end()

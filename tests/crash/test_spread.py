@@ -19,7 +19,7 @@ WAIT = 30000
 
 # Of a node that has ranks, and of the one that coordinates.
 STATES = ("find_job", "find_dir", "open_node", "data", "digests", "sidecars", "notice", "node", "sync_dir", "prepared", "close_dir", "done")
-DIRECTORY_STATES = ("job_dir", "mkdir", "open_dir", "sync_job", "ready", "look", "manifest", "link", "unlink_tmp", "sync_link", "close_directory", "over")
+DIRECTORY_STATES = ("job_dir", "probe", "mkdir", "open_dir", "sync_root", "ready", "look", "manifest", "sync_manifest", "name", "sync_name", "close_directory", "over")
 
 
 @contextlib.contextmanager
@@ -174,7 +174,7 @@ def a_node_without_space_fails_it_everywhere():
             expect(answer.code == ENOSPC, answer)
         saved(ranks, 3)
         verified(daemons["a"], 2)
-        until(lambda: not list((daemons["a"].store / "main").glob(".abandoned*")), "nothing is left behind")
+        until(lambda: not list((daemons["a"].store / "main").glob(".writing*")), "nothing is left behind")
 
 
 def told(d, rank, step):
@@ -255,7 +255,7 @@ def a_daemon_that_ends_while_it_compares_finishes_the_commit():
         begun(ranks, 1)
         until(lambda: "its nodes are compared" in daemons["a"].text(), "the tables are compared")
         expect(daemons["a"].stop() == 0, "it did not end cleanly")
-        expect("sync-link" in daemons["a"].text(), "the commit was not finished")
+        expect("sync-name" in daemons["a"].text(), "the commit was not finished")
 
 
 def main():

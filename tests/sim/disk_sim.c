@@ -144,8 +144,11 @@ static int64_t do_rename(const struct disk_op *op)
 	struct inode *dir = disk_sim_inode(op->dir);
 	struct inode *from = names_find(&dir->now_names, op->name);
 	SIM_CHECK(dir == disk_sim_inode(op->dir2), "renames between directories are not simulated");
+	const struct inode *over = names_find(&dir->now_names, op->name2);
 	if (!from)
 		return -ENOENT;
+	if (over && over->dir && over->now_names.n)
+		return -ENOTEMPTY;
 	names_change(dir, op->name, op->name2, from);
 	return 0;
 }

@@ -1,11 +1,11 @@
 /* What the nodes of a fleet write in their store, looked at while they do it, and as a whole. */
 #include "base/cleanup.h"
-#include "checkpoint/directory_private.h"
 #include "control/directory_lock.h"
 #include "disk_image.h"
 #include "fleet.h"
 #include "format/files/sidecar.h"
 #include "store/check/verify.h"
+#include "store/manage/trash.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static const char *checkpoint_name(const struct inode *dir)
 
 static bool is_mark(const char *name)
 {
-	return strstr(name, NAME_HEALTH) || strstr(name, NAME_PINNED) || starts(name, MANIFEST_TMP);
+	return strstr(name, NAME_HEALTH) || strstr(name, NAME_PINNED);
 }
 
 static bool is_sealed(const struct inode *dir)
@@ -47,14 +47,17 @@ static void check_directory_lock(const struct disk *d, const struct inode *dir, 
 		  "%s is made, renamed or removed by a daemon that does not coordinate the job", name);
 }
 
-static void seal(const struct disk_op *op)
+/* It gets the name of a checkpoint. What has one loses it only on its way out. */
+static void seal(const struct inode *named, const struct disk_op *op)
 {
-	struct inode *dir = disk_sim_inode(op->dir2);
-	struct inode *text = names_find(&disk_sim_inode(op->dir)->now_names, op->name);
-	if (strcmp(op->name2, NAME_MANIFEST) != 0 || !text || names_find(&dir->now_names, NAME_MANIFEST))
+	SIM_CHECK(!starts(op->name, "step-") || starts(op->name2, REPO_TRASH), "%s is moved away to %s", op->name,
+		  op->name2);
+	if (!starts(op->name2, "step-"))
 		return;
-	for (size_t i = 0; i < dir->now_names.n; i++)
-		dir->now_names.list[i].inode->sealed = true;
+	SIM_CHECK(names_find(&named->now_names, NAME_MANIFEST), "%s becomes a checkpoint without a manifest",
+		  op->name2);
+	for (size_t i = 0; i < named->now_names.n; i++)
+		named->now_names.list[i].inode->sealed = true;
 }
 
 static void look(const struct disk *d, const struct disk_op *op)
@@ -62,7 +65,8 @@ static void look(const struct disk *d, const struct disk_op *op)
 	struct inode *dir = NULL, *named = NULL;
 	switch (op->kind) {
 	case DISK_MKDIR:
-		if (starts(op->name, "step-"))
+		SIM_CHECK(!starts(op->name, "step-"), "%s is made as a checkpoint", op->name);
+		if (starts(op->name, NAME_WORK_PREFIX))
 			check_directory_lock(d, disk_sim_inode(op->dir), op->name);
 		return;
 	case DISK_RENAME:
@@ -74,14 +78,8 @@ static void look(const struct disk *d, const struct disk_op *op)
 			check_directory_lock(d, dir, op->name);
 		SIM_CHECK(!named || named->dir || is_mark(op->name) || !is_sealed(dir),
 			  "%s is removed from %s, which is sealed", op->name, checkpoint_name(dir));
-		if (op->kind == DISK_RENAME && named && !named->dir)
-			SIM_CHECK(strcmp(op->name2, NAME_MANIFEST) != 0 || !names_find(&dir->now_names, NAME_MANIFEST),
-				  "%s is written over", op->name2);
-		if (op->kind == DISK_RENAME)
-			seal(op);
-		return;
-	case DISK_LINK:
-		seal(op);
+		if (op->kind == DISK_RENAME && named && named->dir)
+			seal(named, op);
 		return;
 	case DISK_OPEN:
 		dir = disk_sim_inode(op->dir);

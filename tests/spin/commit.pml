@@ -5,7 +5,10 @@
  *                       last life had asked the disk for may still happen (a server that answers late): `late`.
  *     LOAD              reading the store at start         MAKE          mkdir of the checkpoint's directory, by the coordinator alone
  *     COLLECT           REACHED{prepared} of the nodes     LOOK          the node manifests are in the directory that was made
- *     LINK, SYNC        COMMIT_LINK, COMMIT_SYNC_LINK      ASIDE … DROP  COMMIT_ASIDE, COMMIT_SYNC_ASIDE, COMMIT_REMOVE
+ *     LINK, SYNC        DIRECTORY_NAME, DIRECTORY_SYNC_NAME: the directory gets the name of the checkpoint. Here it has a name from the start, and gets
+ *                       its manifest, which comes to the same: a reader looks at neither before
+ *     ASIDE … DROP      DIRECTORY_LEFT … DIRECTORY_REMOVE, and what an earlier life has left is moved aside. That each coordinator has names of its own for
+ *                       what is under work is not here: term.pml shows what it is for. So here one that is made is made once
  *     TELL              LEVEL{durable} or its failure
  *   Node(n)             ckptd/save/saves.c and commit.c of one node: WRITE → files (COMMIT_DATA, COMMIT_SIDECARS) → node manifest (COMMIT_NODE) →
  *                       fsync (COMMIT_SYNC_DIR) → REACHED{prepared}. A daemon that is stopped is one that takes no step for long: every

@@ -10,11 +10,9 @@
  *              asked of the disk, of etcd or of the node comes later, or never.
  *   Node       one that has part in the job, ckptd/participant/participant.c: it obeys who coordinates as far as it knows, in that term. Its
  *              ranks are in epoch 1 and have captured one snapshot, which is to go to storage.
- *   Disk       the directory of that snapshot on the shared store: one name, and what bears it. A manifest is linked, and files are written, in
- *              what was opened by the name; it is moved aside by the name.
- *
- * A new coordinator moves aside, by its name, what is half-written, and may make it anew. So what is taken for granted here: a rename that was asked
- * for has been done when another coordinator begins. Mutant 10 shows what it is for.
+ *   Disk       the directories of that snapshot on the shared store: each coordinator makes one of its own, which only its term can name. One of
+ *              them gets the checkpoint's name, once. Files are written in what was opened, and deleted there by order of its term. What was
+ *              asked of the disk is done at any time later, also when other coordinators have begun, made theirs, and named it.
  *
  * What anybody knows of the registry is what stood there at some moment, and never goes back: a step takes it up to the present. */
 
@@ -44,10 +42,14 @@
 #define TOLD_EARLY	(MUTANT == 7)	/* an epoch is told before it is recorded */
 #define BEFORE_MIRROR	(MUTANT == 8)	/* a coordinator begins with the answer, before its mirror has shown its record */
 #define ANY_STATE	(MUTANT == 9)	/* the epoch goes on under a new coordinator, whatever its ranks are in */
-#define LATE_MOVES	(MUTANT == 10)	/* a directory is moved aside after another coordinator has begun, by its name */
-#define MOVES_ALL	(MUTANT == 11)	/* a new coordinator moves aside what it finds, manifest or not */
+#define BY_NAME		(MUTANT == 10)	/* what has failed is moved aside by the name of the checkpoint */
+#define MOVES_ALL	(MUTANT == 11)	/* a new coordinator moves aside what bears the checkpoint's name */
 #define EARLIER_LIFE	(MUTANT == 12)	/* a daemon that is started again takes the record of its earlier life for its own */
 #define OVER_ANOTHER	(MUTANT == 13)	/* the record is written, whether or not one stands */
+#define ONE_WORK	(MUTANT == 14)	/* what is under work has one name in all terms; who makes it anew moves the former one aside */
+#define ANY_CLEARS	(MUTANT == 15)	/* a node deletes what it wrote by order of any term */
+#define BLIND		(MUTANT == 16)	/* nobody looks whether what was prepared is in the directory that gets the name */
+#define DROPS_NAMED	(MUTANT == 17)	/* a node that fails when all are prepared still fails the checkpoint, which is deleted */
 
 #define NOBODY 2
 #define NODE 2
@@ -57,11 +59,11 @@
 #define EPOCHS 6
 
 mtype = { CREATE, RECORD };				/* of etcd */
-mtype = { MKDIR, LINK, ASIDE };				/* of the disk */
+mtype = { MKDIR, NAME, ASIDE };				/* of the disk; ASIDE in mutant 10 only */
 mtype = { RESUME, RAISE, WRITE, DURABLE, FAIL, CLEAR };	/* coordinator to node: its term, epoch */
 mtype = { JOIN, LOST, PREPARED, FAILED };		/* and back: the term; JOIN: the epoch that its ranks are in, and whether something waits to be stored */
 mtype = { WAITS, RECORDS, IN };				/* a coordinator: for the node; for etcd; the epoch runs */
-mtype = { WANTED, MAKING, MADE, LINKING, LEAVING };	/* its part in the checkpoint */
+mtype = { WANTED, MAKING, MADE, NAMING };	/* its part in the checkpoint */
 
 /* ---- etcd */
 byte holder = NOBODY, term, last_term, recorded = 1;
@@ -84,13 +86,14 @@ byte op_dir[4], op_term[4];
 /* ---- the node */
 byte works = 1, nepoch = 1;	/* 0: a rank of it is lost */
 bool wants = true, broken;	/* its snapshot is to go to storage; its part has failed */
-byte part;			/* the directory that has it */
+byte part, part_term;		/* the directory that has it, and the term in which it was made */
 chan order[2] = [4] of { mtype, byte, byte };
 chan report[2] = [4] of { mtype, byte, byte };
 
 /* ---- the disk */
-byte named, ndirs;	/* what bears the name; 0: nothing */
-bool manifest[5], files[5];
+byte named, work, ndirs;	/* what bears the checkpoint's name; 0: nothing. work: what was made last */
+byte made_in[TERMS];		/* the directory that the term can name */
+bool files[6];
 
 /* ---- what only the checker knows */
 byte of_term[TERMS] = NOBODY, giver[EPOCHS];
@@ -101,8 +104,6 @@ byte lapses, restarts, losses, fails;
 #define ACTS(d) (own[d] && (trusts[d] || NO_CLOCK))
 #define FREE_OP(d) (!op[2 * (d)] || !op[2 * (d) + 1])
 #define ROOM(d) (len(order[d]) <= 2)
-#define MOVED(n) (op[n] != ASIDE || LATE_MOVES)
-#define ALL_MOVED (MOVED(0) && MOVED(1) && MOVED(2) && MOVED(3))
 
 inline act(d) {
 	assert(holder == d && term == own[d]) /* acts_alone */
@@ -143,7 +144,7 @@ inline begin(d, t) {
 	runs[d] = WAITS;
 	epoch[d] = recorded;
 	if
-	:: named && (!manifest[named] || MOVES_ALL) -> named = 0
+	:: MOVES_ALL -> named = 0
 	:: else -> skip
 	fi
 }
@@ -166,6 +167,17 @@ inline give(d, e) {
 	giver[e] = own[d];
 	epoch[d] = e;
 	tell(d, RAISE)
+}
+
+/* Of what it has made; the node deletes. */
+inline fail(d) {
+	save[d] = 0;
+	tell(d, FAIL);
+	tell(d, CLEAR);
+	if
+	:: BY_NAME -> ask_disk(d, ASIDE, 0)
+	:: else -> skip
+	fi
 }
 
 /* By which the daemon is not certain of anything it had asked for. */
@@ -241,7 +253,7 @@ end:	do
 		drain(order[d]);
 		drain(report[d]) }
 	/* The mirror. What it asks for if nobody coordinates is the epoch that it knows of then. */
-	:: atomic { ALL_MOVED && (seen[d] != holder || (holder != NOBODY && seen_term[d] != term) || (holder == d && !own[d] && trusts[d] && (!stale || EARLIER_LIFE))) ->
+	:: atomic { (seen[d] != holder || (holder != NOBODY && seen_term[d] != term) || (holder == d && !own[d] && trusts[d] && (!stale || EARLIER_LIFE))) ->
 		seen[d] = holder;
 		seen_term[d] = (holder == NOBODY -> 0 : term);
 		if
@@ -278,13 +290,16 @@ end:	do
 		:: report[d]?[PREPARED, _, _] ->
 			report[d]?PREPARED, t, e;
 			if
-			:: own[d] && (t == own[d] || OLD_REPORTS) && save[d] == MADE -> save[d] = LINKING; ask_disk(d, LINK, dir[d])
+			:: own[d] && (t == own[d] || OLD_REPORTS) && save[d] == MADE && (files[dir[d]] || BLIND) ->
+				save[d] = NAMING;
+				ask_disk(d, NAME, dir[d])
+			:: own[d] && (t == own[d] || OLD_REPORTS) && save[d] == MADE && !files[dir[d]] && !BLIND -> fail(d)
 			:: else -> skip
 			fi
 		:: report[d]?[FAILED, _, _] ->
 			report[d]?FAILED, t, e;
 			if
-			:: own[d] && (t == own[d] || OLD_REPORTS) && save[d] == MADE -> save[d] = LEAVING; tell(d, FAIL); ask_disk(d, ASIDE, 0)
+			:: own[d] && (t == own[d] || OLD_REPORTS) && (save[d] == MADE || (save[d] == NAMING && DROPS_NAMED)) -> fail(d)
 			:: own[d] && (t == own[d] || OLD_REPORTS) && save[d] == WANTED -> save[d] = 0; tell(d, FAIL)
 			:: else -> skip
 			fi
@@ -313,28 +328,28 @@ end:	do
 		op_dir[n] = 0;
 		there = false;
 		if
-		:: what == MKDIR && named == 0 -> ndirs++; named = ndirs
+		:: what == MKDIR && named == 0 -> ndirs++; work = ndirs; made_in[t] = ndirs
 		:: what == MKDIR && named -> there = true
-		:: what == LINK -> manifest[which] = true
+		:: what == NAME && named == 0 -> named = (ONE_WORK -> work : which)
+		:: what == NAME && named -> skip /* what stands there says the same */
 		:: what == ASIDE -> named = 0
 		fi;
-		assert(!named || !manifest[named] || files[named]); /* no_file_missing */
-		assert(!told_durable || (named && manifest[named])); /* durable_stays */
+		assert(!named || files[named]); /* no_file_missing */
+		assert(!told_durable || named); /* durable_stays */
 		if
 		:: !HEEDED -> skip
 		:: HEEDED && what == MKDIR && !there ->
-			dir[d] = named;
+			dir[d] = made_in[t];
 			if
 			:: save[d] == MAKING -> save[d] = MADE; tell(d, WRITE)
-			:: save[d] == MAKING && fails < FAILS -> fails++; save[d] = LEAVING; tell(d, FAIL); ask_disk(d, ASIDE, 0)
-			:: save[d] != MAKING -> ask_disk(d, ASIDE, 0)
+			:: save[d] == MAKING && fails < FAILS -> fails++; fail(d)
+			:: save[d] != MAKING -> skip
 			fi
-		:: HEEDED && what == MKDIR && there && manifest[named] && save[d] == MAKING -> save[d] = 0; tell(d, DURABLE)
-		:: HEEDED && what == MKDIR && there && !manifest[named] && save[d] == MAKING -> named = 0; ask_disk(d, MKDIR, 0)
+		:: HEEDED && what == MKDIR && there && save[d] == MAKING -> save[d] = 0; tell(d, DURABLE)
 		:: HEEDED && what == MKDIR && there && save[d] != MAKING -> skip
-		:: HEEDED && what == LINK -> tell(d, DURABLE); save[d] = 0
-		:: HEEDED && what == ASIDE && save[d] == LEAVING -> save[d] = 0; tell(d, CLEAR)
-		:: HEEDED && what == ASIDE && save[d] != LEAVING -> skip
+		:: HEEDED && what == NAME && save[d] == NAMING -> tell(d, DURABLE); save[d] = 0
+		:: HEEDED && what == NAME && save[d] != NAMING -> skip
+		:: HEEDED && what == ASIDE -> skip
 		fi;
 		t = 0;
 		which = 0;
@@ -362,26 +377,34 @@ inline hear(d) {
 		:: what == RESUME -> assert(works == e || lost) /* goes_on */
 		:: what == RAISE && e > nepoch -> nepoch = e; works = e; wants = false
 		:: what == RAISE && e <= nepoch -> skip
-		:: what == WRITE && wants && !broken && named -> part = named; files[named] = true; say(PREPARED, 0)
-		:: what == WRITE && wants && (!named || broken || fails < FAILS) ->
+		:: what == WRITE && wants && !broken && !part -> part = made_in[t]; part_term = t; files[part] = true; say(PREPARED, 0)
+		:: what == WRITE && wants && !broken && part -> say(PREPARED, 0) /* it was, in an earlier term */
+		:: what == WRITE && wants && (broken || (!part && fails < FAILS)) ->
 			if
-			:: !broken && named -> fails++
+			:: !broken -> fails++
 			:: else -> skip
 			fi;
 			broken = true;
 			say(FAILED, 0)
+		:: what == WRITE && wants && DROPS_NAMED && !broken && fails < FAILS ->
+			fails++;
+			part = made_in[t];
+			part_term = t;
+			files[part] = true;
+			say(PREPARED, 0);
+			say(FAILED, 0)
 		:: what == WRITE && !wants -> skip
 		:: what == DURABLE ->
 			assert(!told_failed); /* one_outcome */
-			assert(named && manifest[named] && files[named]); /* durable_stays */
+			assert(named && files[named]); /* durable_stays */
 			told_durable = true;
 			wants = false
 		:: what == FAIL ->
 			assert(!told_durable); /* one_outcome */
 			told_failed = told_failed || wants;
 			wants = false
-		:: what == CLEAR && part -> files[part] = false; part = 0
-		:: what == CLEAR && !part -> skip
+		:: what == CLEAR && part && (part_term == t || ANY_CLEARS) -> files[part] = false; part = 0; assert(!named || files[named]) /* no_file_missing */
+		:: what == CLEAR && !(part && (part_term == t || ANY_CLEARS)) -> skip
 		fi
 	:: else -> skip
 	fi;

@@ -70,7 +70,7 @@ MUTANTS = [
     ("epoch", 14, "replicated_stays", {"IDS": 3} | LOST | RESTARTED),
     ("term", 1, "acts_alone", LAPSED),
     ("term", 2, "acts_alone", LAPSED),
-    ("term", 3, "no_file_missing", LAPSED_TWICE),
+    ("term", 3, "newest", LAPSED_TWICE),
     ("term", 4, "newest", LAPSED),
     ("term", 5, "goes_on", LAPSED_TWICE | RANK_LOST),
     ("term", 6, "recorded_once", LAPSED | RANK_LOST),
@@ -79,8 +79,12 @@ MUTANTS = [
     ("term", 9, "goes_on", LAPSED | RANK_LOST),
     ("term", 10, "durable_stays", LAPSED | FAILED),
     ("term", 11, "durable_stays", LAPSED),
-    ("term", 12, "durable_stays", LAPSED | RESTARTED),
+    ("term", 12, "acts_alone", LAPSED | RESTARTED),
     ("term", 13, "acts_alone", LAPSED),
+    ("term", 14, "no_file_missing", LAPSED),
+    ("term", 15, "no_file_missing", LAPSED),
+    ("term", 16, "no_file_missing", LAPSED),
+    ("term", 17, "no_file_missing", LAPSED | FAILED),
 ]
 
 

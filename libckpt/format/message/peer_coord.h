@@ -140,6 +140,7 @@ struct peer_spill {
 	uint32_t owner; /* the node whose ranks these were, in the roster */
 	enum peer_spill_phase phase;
 	struct step_id as;               /* the name under which it is written */
+	uint64_t maker;                  /* WRITE, CLEAR: as in peer_save */
 	struct share_parts parts;        /* WRITE: as in peer_save */
 	struct peer_restore_fetch bring; /* GATHER: who has which rank's part; the others: only which snapshot it is */
 };
@@ -160,7 +161,8 @@ struct peer_save {
 	struct step_id id;
 	uint32_t
 		level; /* REACHED, LEVEL: enum level_shown; FETCHED: enum wire_source, the lowest rung that a part came from */
-	bool flag;                /* WRITE: a checkpoint is there already; CLEAR: what was written is kept */
+	bool flag;      /* WRITE: a checkpoint is there already; CLEAR: what was written is kept */
+	uint64_t maker; /* WRITE, CLEAR: of the directory, as in name_work(): what was written in another one stays */
 	struct share_parts parts; /* WRITE: what it writes of what several nodes hold alike */
 	int32_t rc;               /* FETCHED, FAILED, FAIL: 0 or -errno */
 	char text[WIRE_TEXT_MAX]; /* why; FETCHED without an error: what was passed over */

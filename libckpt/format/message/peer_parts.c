@@ -140,6 +140,7 @@ void peer_save_put(struct wbuf *out, const struct peer_save *m)
 	put_id(out, m->id);
 	wbuf_u8(out, (uint8_t)m->level);
 	wbuf_u8(out, m->flag);
+	wbuf_u64(out, m->maker);
 	share_parts_put(out, &m->parts);
 	wbuf_u32(out, (uint32_t)m->rc);
 	wbuf_str(out, m->text);
@@ -150,6 +151,7 @@ void peer_save_get(struct rbuf *r, struct peer_save *m)
 	m->id = get_id(r);
 	m->level = rbuf_u8(r);
 	m->flag = get_bool(r);
+	m->maker = rbuf_u64(r);
 	share_parts_get(r, &m->parts);
 	m->rc = (int32_t)rbuf_u32(r);
 	get_text(r, m->text, sizeof(m->text));

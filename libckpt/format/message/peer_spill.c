@@ -51,6 +51,7 @@ void peer_spill_put(struct wbuf *out, const struct peer_spill *m)
 	wbuf_u32(out, m->owner);
 	wbuf_u8(out, (uint8_t)m->phase);
 	put_id(out, m->as);
+	wbuf_u64(out, m->maker);
 	share_parts_put(out, &m->parts);
 	peer_restore_fetch_put(out, &m->bring);
 }
@@ -60,6 +61,7 @@ void peer_spill_get(struct rbuf *r, struct peer_spill *m)
 	m->owner = rbuf_u32(r);
 	m->phase = rbuf_u8(r);
 	m->as = get_id(r);
+	m->maker = rbuf_u64(r);
 	share_parts_get(r, &m->parts);
 	peer_restore_fetch_get(r, &m->bring);
 }

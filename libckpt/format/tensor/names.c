@@ -120,6 +120,13 @@ void name_dir(struct step_id id, char dst[NAME_DIR_MAX])
 	snprintf(dst, NAME_DIR_MAX, "step-%012llu.e%04u", (unsigned long long)id.step, id.epoch);
 }
 
+void name_work(struct step_id id, uint64_t maker, char dst[NAME_WORK_MAX])
+{
+	char name[NAME_DIR_MAX];
+	name_dir(id, name);
+	snprintf(dst, NAME_WORK_MAX, NAME_WORK_PREFIX "%s-%llx", name, (unsigned long long)maker);
+}
+
 /* Reads the digits at *text and steps over them; at most 12, so that nothing overflows. */
 static uint64_t read_digits(const char **text)
 {

@@ -1,5 +1,5 @@
 /* Names in the store. All are checked before they reach the file system; none can leave the root.
- *   <root>/<job>/step-000000001000.e0003/
+ *   <root>/<job>/step-000000001000.e0003/               (.writing-step-000000001000.e0003-1f until it is committed)
  *     rank-00000-of-00008.params.safetensors          rank-00000-of-00008.params.xxh
  *     rank-00000-of-00008.params.ckptz                (in place of the first where it is packed)
  *     rank-00000-of-00008.params.part-0001.safetensors  (second and later parts when a group exceeds the size bound)
@@ -24,6 +24,7 @@ enum {
 	NAME_RANK_SUFFIX = 6, /* "@00000" behind the name of a blob of one rank */
 	NAME_FILE_MAX = 160,
 	NAME_DIR_MAX = 40,
+	NAME_WORK_MAX = NAME_DIR_MAX + 32,
 	RANK_MAX = 65536, /* exclusive */
 	PART_MAX = 10000, /* exclusive */
 };
@@ -68,6 +69,9 @@ static inline bool step_may_be_asked(uint64_t step)
 /* Order of checkpoints: by epoch, then step. <0, 0, >0. */
 int step_compare(struct step_id a, struct step_id b);
 void name_dir(struct step_id id, char dst[NAME_DIR_MAX]);
+/* What the directory is called until it is a checkpoint. maker: a number that no other coordinator of the job has. */
+#define NAME_WORK_PREFIX ".writing-"
+void name_work(struct step_id id, uint64_t maker, char dst[NAME_WORK_MAX]);
 /* 0 and *id, or -EINVAL (and *id untouched) unless it is exactly what name_dir writes for some id. */
 int name_parse_dir(const char *name, struct step_id *id);
 void name_data(uint32_t rank, uint32_t world, const char *group, uint32_t part, char dst[NAME_FILE_MAX]);

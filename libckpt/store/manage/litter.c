@@ -16,6 +16,8 @@ struct walk {
 	struct litter at;
 	struct litter *list;
 	size_t n, cap;
+	bool committed;     /* the directory that is listed has a manifest */
+	uint64_t newest_ns; /* when anything in it was last written */
 };
 
 static bool begins(const char *name, const char *prefix)
@@ -74,6 +76,7 @@ static int in_checkpoint(void *arg, const char *name)
 {
 	struct walk *w = arg;
 	struct disk_stat st;
+	w->committed = w->committed || !strcmp(name, NAME_MANIFEST);
 	if (!begins(name, TEMPORARY) && !begins(name, TEMPORARY_MANIFEST))
 		return 0;
 	int rc = disk_stat_at(w->repo->disk, w->dir, name, &st);
@@ -82,19 +85,50 @@ static int in_checkpoint(void *arg, const char *name)
 	return add(w, LITTER_TEMPORARY, name, st.mtime_ns);
 }
 
+/* What makes it a checkpoint is asked for by its name, too: a list may lack what is there. */
+static int note_age(void *arg, const char *name)
+{
+	struct walk *w = arg;
+	struct disk_stat st;
+	int rc = disk_stat_at(w->repo->disk, w->dir, name, &st);
+	if (!rc && st.mtime_ns > w->newest_ns)
+		w->newest_ns = st.mtime_ns;
+	int there = rc && rc != -ENOENT ? rc : disk_stat_at(w->repo->disk, w->dir, NAME_MANIFEST, &st);
+	w->committed = w->committed || !there;
+	return there && there != -ENOENT ? there : 0;
+}
+
+/* A directory of a checkpoint that is none. named: an older release wrote it under its final name, so that a manifest makes it one. */
+static int unfinished(struct walk *w, const char *name, bool named)
+{
+	struct disk_stat st;
+	int rc = disk_stat_at(w->repo->disk, w->dir, name, &st);
+	if (rc || !st.is_dir)
+		return rc == -ENOENT ? 0 : rc;
+	w->newest_ns = st.mtime_ns;
+	w->committed = false;
+	rc = list_dir(w, name, note_age);
+	return rc || (named && w->committed) ? rc : add(w, LITTER_UNFINISHED, name, w->newest_ns);
+}
+
+static int in_step(struct walk *w, const char *name)
+{
+	w->committed = false;
+	snprintf(w->at.dir, sizeof(w->at.dir), "%s", name);
+	int rc = list_dir(w, name, in_checkpoint);
+	w->at.dir[0] = 0;
+	return rc || w->committed ? rc : unfinished(w, name, true);
+}
+
 static int in_job(void *arg, const char *name)
 {
 	struct walk *w = arg;
 	struct disk_stat st;
 	struct step_id id;
-	if (name[0] != '.') {
-		if (name_parse_dir(name, &id) < 0)
-			return 0;
-		snprintf(w->at.dir, sizeof(w->at.dir), "%s", name);
-		int rc = list_dir(w, name, in_checkpoint);
-		w->at.dir[0] = 0;
-		return rc;
-	}
+	if (name[0] != '.')
+		return name_parse_dir(name, &id) < 0 ? 0 : in_step(w, name);
+	if (begins(name, NAME_WORK_PREFIX))
+		return unfinished(w, name, false);
 	enum litter_kind kind = begins(name, REPO_TRASH) ? LITTER_TRASH : LITTER_ABANDONED;
 	if (kind == LITTER_ABANDONED && !begins(name, REPO_ABANDONED))
 		return in_checkpoint(arg, name);
@@ -135,7 +169,7 @@ bool litter_due(const struct litter *l, uint64_t now, uint64_t older_ns)
 {
 	if (l->kind == LITTER_TRASH)
 		return true;
-	if (l->kind == LITTER_TEMPORARY)
+	if (l->kind == LITTER_TEMPORARY || l->kind == LITTER_UNFINISHED)
 		older_ns = max_u64(older_ns, LITTER_TEMPORARY_NS);
 	return now >= l->since_ns && now - l->since_ns >= older_ns;
 }
@@ -159,7 +193,9 @@ int litter_unlink(struct repo *repo, const struct litter *l, struct err *err)
 
 const char *litter_word(enum litter_kind kind)
 {
-	static const char *const words[] = {
-		[LITTER_TRASH] = "trash", [LITTER_ABANDONED] = "abandoned", [LITTER_TEMPORARY] = "temporary"};
+	static const char *const words[] = {[LITTER_TRASH] = "trash",
+					    [LITTER_ABANDONED] = "abandoned",
+					    [LITTER_UNFINISHED] = "unfinished",
+					    [LITTER_TEMPORARY] = "temporary"};
 	return words[kind];
 }

@@ -6,9 +6,10 @@
 #include "store/read/repo.h"
 
 enum litter_kind {
-	LITTER_TRASH = 1, /* a directory whose deletion has begun (trash.h): the job's */
-	LITTER_ABANDONED, /* a half-written directory, moved aside: the job's */
-	LITTER_TEMPORARY, /* a file on its way to its name: of the root, the job or a checkpoint */
+	LITTER_TRASH = 1,  /* a directory whose deletion has begun (trash.h): the job's */
+	LITTER_ABANDONED,  /* a half-written directory, moved aside: the job's */
+	LITTER_UNFINISHED, /* a half-written directory, which may still be written: the job's */
+	LITTER_TEMPORARY,  /* a file on its way to its name: of the root, the job or a checkpoint */
 };
 
 struct litter {
@@ -16,14 +17,14 @@ struct litter {
 	char job[NAME_JOB_MAX]; /* "": the root */
 	char dir[NAME_DIR_MAX]; /* of a checkpoint; "": directly in the job */
 	char name[TRASH_NAME_MAX];
-	uint64_t since_ns; /* moved aside, or last written; wall time */
+	uint64_t since_ns; /* moved aside, or last written, it or anything in it; wall time */
 };
 
 /* Litter of one job; NULL: of the root and of all jobs. In the order of the directories. *out malloc'ed. A job that is not there
  * has none. */
 int litter_find(struct repo *repo, const char *job, struct litter **out, size_t *n, struct err *err);
-/* Whether it has lain for so long. Trash has at any age; a temporary file never before LITTER_TEMPORARY_NS, since somebody may be
- * writing it. A clock that was set back makes nothing old. */
+/* Whether it has lain for so long. Trash has at any age; a temporary file, and what is not finished, never before LITTER_TEMPORARY_NS,
+ * since somebody may be writing it. A clock that was set back makes nothing old. */
 #define LITTER_TEMPORARY_NS 60000000000ull
 bool litter_due(const struct litter *litter, uint64_t now, uint64_t older_ns);
 /* Removes a temporary file. 0 also when it is gone already. */

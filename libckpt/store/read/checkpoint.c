@@ -25,10 +25,8 @@ static int as_damage(int rc)
 	}
 }
 
-static int open_dir(struct repo *repo, const char *job, struct step_id id, struct err *err)
+static int open_named(struct repo *repo, const char *job, const char *name, struct err *err)
 {
-	char name[NAME_DIR_MAX];
-	name_dir(id, name);
 	int rc = name_check("job", job, NAME_JOB_MAX, err);
 	if (rc < 0)
 		return rc;
@@ -38,6 +36,13 @@ static int open_dir(struct repo *repo, const char *job, struct step_id id, struc
 	int dir = disk_open_at(repo->disk, job_dir, name, DISK_DIR);
 	disk_close_file(repo->disk, job_dir);
 	return dir < 0 ? err_set(err, dir, "cannot open %s/%s/%s: %s", repo->path, job, name, err_name(dir)) : dir;
+}
+
+static int open_dir(struct repo *repo, const char *job, struct step_id id, struct err *err)
+{
+	char name[NAME_DIR_MAX];
+	name_dir(id, name);
+	return open_named(repo, job, name, err);
 }
 
 /* The document must say that it is of this checkpoint: a copy from another place is not. */
@@ -91,11 +96,11 @@ static int name_checkpoint(const char *job, struct step_id id, int rc, struct er
 	return err_prefix(err, rc, "%s/%s", job, name);
 }
 
-static int open_with(struct repo *repo, const char *job, struct step_id id, const struct wbuf *root,
+static int open_with(struct repo *repo, const char *job, const char *name, struct step_id id, const struct wbuf *root,
 		     struct checkpoint *ck, struct err *err)
 {
 	*ck = (struct checkpoint){.repo = repo, .dir = -1};
-	int dir = open_dir(repo, job, id, err);
+	int dir = open_named(repo, job, name, err);
 	if (dir < 0)
 		return dir;
 	ck->dir = dir;
@@ -111,13 +116,15 @@ static int open_with(struct repo *repo, const char *job, struct step_id id, cons
 
 int checkpoint_open_root(struct repo *repo, const char *job, struct step_id id, struct checkpoint *ck, struct err *err)
 {
-	return open_with(repo, job, id, NULL, ck, err);
+	char name[NAME_DIR_MAX];
+	name_dir(id, name);
+	return open_with(repo, job, name, id, NULL, ck, err);
 }
 
-int checkpoint_open_unnamed(struct repo *repo, const char *job, struct step_id id, const struct wbuf *manifest,
-			    struct checkpoint *ck, struct err *err)
+int checkpoint_open_unnamed(struct repo *repo, const char *job, const char *name, struct step_id id,
+			    const struct wbuf *manifest, struct checkpoint *ck, struct err *err)
 {
-	return open_with(repo, job, id, manifest, ck, err);
+	return open_with(repo, job, name, id, manifest, ck, err);
 }
 
 bool checkpoint_gone(struct repo *repo, const char *job, struct step_id id)

@@ -11,7 +11,7 @@
 #define REPO_MARK "ckpt-repository"
 #define REPO_MARK_TEXT "ckpt-repository 1\n"
 #define REPO_LOCK ".lock"            /* held by the daemon that writes here (disk_lock) */
-#define REPO_ABANDONED ".abandoned-" /* prefix of directories that a crash left half-written, renamed out of the way */
+#define REPO_ABANDONED ".abandoned-" /* prefix of half-written directories that were renamed out of the way */
 #define REPO_TRASH ".trash-"         /* prefix of directories that are being deleted (store/manage/trash.h) */
 #define REPO_GC_LOCK ".gc-lock"      /* held by whoever decides what goes (trash_lock) */
 
@@ -34,7 +34,7 @@ int repo_create(const char *path, struct err *err);
 
 enum checkpoint_state {
 	CHECKPOINT_COMMITTED = 1, /* has MANIFEST.json */
-	CHECKPOINT_PARTIAL,       /* a directory without one: in flight or abandoned; never listed as a checkpoint */
+	CHECKPOINT_PARTIAL, /* a directory without one, as older releases wrote them; never listed as a checkpoint */
 };
 
 struct checkpoint_ref {
@@ -71,9 +71,10 @@ int checkpoint_open(struct repo *repo, const char *job, struct step_id id, struc
 /* The two halves of checkpoint_open: MANIFEST.json alone, which is all that a list needs, and one node manifest. */
 int checkpoint_open_root(struct repo *repo, const char *job, struct step_id id, struct checkpoint *ck, struct err *err);
 int checkpoint_load_node(struct checkpoint *ck, uint32_t node, struct err *err);
-/* As checkpoint_open_root, of one that is not committed yet: `manifest` is what MANIFEST.json is going to say. */
-int checkpoint_open_unnamed(struct repo *repo, const char *job, struct step_id id, const struct wbuf *manifest,
-			    struct checkpoint *ck, struct err *err);
+/* As checkpoint_open_root, of one that is not committed yet: it is in the directory `name`, and `manifest` is what MANIFEST.json is going to
+ * say. */
+int checkpoint_open_unnamed(struct repo *repo, const char *job, const char *name, struct step_id id,
+			    const struct wbuf *manifest, struct checkpoint *ck, struct err *err);
 /* Whether the totals of MANIFEST.json are those of the loaded node manifests. -EBADMSG. */
 int checkpoint_check_totals(const struct checkpoint *ck, struct err *err);
 void checkpoint_close(struct checkpoint *ck);

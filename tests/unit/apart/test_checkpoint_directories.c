@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { WAIT_S = 60 };
+enum { WAIT_S = 60, MAKER = 17 };
 
 static const struct step_id s10 = {10, 1}, s20 = {20, 1};
 
@@ -31,6 +31,7 @@ static void setup(void)
 	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
 	cr_assert_eq(disk_new(path, &disk, &root, &err), 0, "%s", err.text);
 	directories_init(&directories, disk, root, "gpt", (struct coord *)&directories);
+	directories.maker = MAKER;
 }
 
 static void teardown(void)
@@ -67,6 +68,17 @@ static bool stands(struct step_id id, const char *name)
 	return !stat(file, &st);
 }
 
+/* It is under work. */
+static bool is_made(struct step_id id)
+{
+	char dir[NAME_WORK_MAX], file[2 * SCRATCH_MAX];
+	struct stat st;
+	name_work(id, MAKER, dir);
+	cr_expect_eq(directories_write(&directories, dir), directories_have(&directories, id));
+	snprintf(file, sizeof(file), "%s/gpt/%s", path, dir);
+	return !stat(file, &st);
+}
+
 static void make(struct step_id id)
 {
 	unsigned before = fake_coord.made;
@@ -80,11 +92,14 @@ static void seal(struct step_id id)
 {
 	static const char text[] = "what a node has written";
 	AUTO_WBUF struct wbuf out = {0};
-	char dir[NAME_DIR_MAX], at[2 * SCRATCH_MAX];
+	char dir[NAME_WORK_MAX], at[2 * SCRATCH_MAX];
 	struct manifest_node node = {.name = "n1", .size = strlen(text), .digest = digest_bytes(text, strlen(text))};
 	struct manifest m = {.job = "gpt", .id = id, .world = 1, .bytes = 1, .stored = 1, .files = 1, .nnodes = 1};
 	name_node(node.name, node.file);
-	name_dir(id, dir);
+	if (stands(id, ""))
+		name_dir(id, dir);
+	else
+		name_work(id, MAKER, dir);
 	snprintf(at, sizeof(at), "%s/gpt/%s", path, dir);
 	scratch_write(at, node.file, text, strlen(text));
 	m.nodes = &node;
@@ -115,14 +130,15 @@ Test(directories, one_that_is_dropped_stays_until_the_nodes_have_deleted)
 	directories_drop(&directories, s10, -ECANCELED, "enough");
 	run_until(&fake_coord.left, 1);
 	run_all();
-	cr_expect(!stands(s10, "") && !fake_coord.kept);
+	cr_expect(is_made(s10) && !stands(s10, "") && !fake_coord.kept);
 	cr_expect(fake_coord.spoiled && fake_coord.rc == -ECANCELED, "the coordinator hears that it has failed");
 	cr_expect(directories_have(&directories, s10) && directories.n == 1);
 	directories_remove(&directories, s10);
 	run_all();
 	cr_expect_eq(directories.n, 0);
+	cr_expect(!is_made(s10));
 	make(s10); /* its name is free */
-	cr_expect(stands(s10, "") && !fake_coord.found);
+	cr_expect(is_made(s10) && !fake_coord.found);
 }
 
 Test(directories, orders_for_one_that_is_not_there_do_nothing)

@@ -73,7 +73,7 @@ void participant_spilled(const struct peers *peers, struct control *control, con
 static void setup(void)
 {
 	struct err err = {{0}};
-	char name[NAME_DIR_MAX];
+	char name[NAME_WORK_MAX];
 	fakes_reset();
 	scratch_new(path);
 	daemon_init(&self);
@@ -86,7 +86,7 @@ static void setup(void)
 	cr_assert_eq(disk_new(path, &self.storage.disk, &self.storage.root, &err), 0, "%s", err.text);
 	cr_assert_eq(pool_new(1, &self.runtime.pool, &err), 0, "%s", err.text);
 	cr_assert_eq(sources_new(&self.runtime.sources, &err), 0, "%s", err.text);
-	name_dir(as, name);
+	name_work(as, MAKER_NUMBER, name);
 	snprintf(dir, sizeof(dir), "%s/main", path);
 	cr_assert_eq(mkdir(dir, 0777), 0);
 	snprintf(dir, sizeof(dir), "%s/main/%s", path, name);
@@ -110,7 +110,7 @@ TestSuite(spill, .init = setup, .fini = teardown);
 
 static void order(enum peer_spill_phase phase)
 {
-	struct peer_spill o = {.owner = LOST, .phase = phase, .as = as, .bring.id = s7};
+	struct peer_spill o = {.owner = LOST, .phase = phase, .as = as, .maker = MAKER_NUMBER, .bring.id = s7};
 	for (uint32_t r = 0; phase == PEER_SPILL_GATHER && r < RANKS; r++) {
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, SELF};
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, 0};

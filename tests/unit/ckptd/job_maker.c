@@ -143,7 +143,7 @@ static void commit_over(struct node_part *c)
 static void directory_made(struct directory *s)
 {
 	const struct alone *alone = s->arg;
-	node_part_write(alone->commit, s->found, &(struct share_parts){0});
+	node_part_write(alone->commit, s->found, s->maker, &(struct share_parts){0});
 }
 
 static void directory_sealed(struct directory *s)
@@ -161,7 +161,7 @@ static void directory_failed(struct directory *s)
 static void directory_left(struct directory *s)
 {
 	const struct alone *alone = s->arg;
-	node_part_clear(alone->commit, s->kept);
+	node_part_clear(alone->commit, s->kept ? 0 : s->maker);
 }
 
 static void directory_over(struct directory *s)
@@ -195,6 +195,7 @@ void maker_commit(struct node_part *c)
 	s->disk = c->disk;
 	s->root = c->root;
 	s->id = c->id;
+	s->maker = MAKER_NUMBER;
 	s->made = directory_made;
 	s->sealed = directory_sealed;
 	s->failed = directory_failed;

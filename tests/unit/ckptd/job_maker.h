@@ -4,7 +4,11 @@
 
 #include "arena/memory.h"
 
-enum { MAKER_WORLD = 2, MAKER_ROWS = 40000 /* 8 bytes each: several leaves, not a whole number of them */ };
+enum {
+	MAKER_WORLD = 2,
+	MAKER_ROWS = 40000 /* 8 bytes each: several leaves, not a whole number of them */,
+	MAKER_NUMBER = 17, /* of maker_commit's directories, as in name_work() */
+};
 
 struct maker {
 	struct memory *mem[MAKER_WORLD];

@@ -137,7 +137,7 @@ static struct peer_order an_order(enum peer_type type)
 		o.answer = (struct peer_answer){.token = 7, .rc = -EBUSY, .left = 2, .text = "too few"};
 		break;
 	case PEER_SPILL:
-		o.spill = (struct peer_spill){.owner = 2, .phase = PEER_SPILL_GATHER, .as = s10};
+		o.spill = (struct peer_spill){.owner = 2, .phase = PEER_SPILL_GATHER, .as = s10, .maker = 1ull << 40};
 		o.spill.bring = (struct peer_restore_fetch){
 			.id = s10, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
 		break;
@@ -158,6 +158,7 @@ static struct peer_order an_order(enum peer_type type)
 		o.save = (struct peer_save){.id = s10,
 					    .level = LEVEL_DURABLE,
 					    .flag = true,
+					    .maker = 1ull << 40,
 					    .parts = {.n = 2, .of = {{1, 3}, {0, 0}}},
 					    .rc = -EIO,
 					    .text = "the disk"};

@@ -114,6 +114,19 @@ Test(names, directory_names_parse_back)
 	cr_assert_str_eq(dir, "step-000000001000.e0003");
 }
 
+Test(names, what_is_under_work_has_a_name_of_its_maker_and_is_no_checkpoint)
+{
+	char a[NAME_WORK_MAX], b[NAME_WORK_MAX];
+	struct step_id back;
+	name_work((struct step_id){.step = 1000, .epoch = 3}, 31, a);
+	cr_assert_str_eq(a, ".writing-step-000000001000.e0003-1f");
+	cr_assert_lt(name_parse_dir(a, &back), 0);
+	name_work((struct step_id){.step = 1000, .epoch = 3}, 32, b);
+	cr_assert_str_neq(a, b);
+	name_work((struct step_id){STEP_MAX, UINT32_MAX}, UINT64_MAX, a);
+	cr_assert(strstr(a, "-ffffffffffffffff"), "the longest fits");
+}
+
 Test(names, directory_names_that_are_not_canonical_are_refused)
 {
 	static const char *const bad[] = {

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +52,16 @@ static void strew(void)
 	directory("main/.abandoned-step-000000000003.e0001.20");
 	directory("main/.abandoned-mine");
 	directory("main/.other");
+	directory("main/.writing-step-000000000004.e0001-1f");
+	directory("main/step-000000000005.e0001"); /* of an older release */
 	directory("empty");
 	file("main/step-000000000001.e0001/MANIFEST.json");
 	file("main/step-000000000001.e0001/.MANIFEST.json.tmp");
 	file("main/step-000000000001.e0001/.tmp-HEALTH.json.0");
 	file("main/step-000000000001.e0001/.hidden");
 	file("main/.trash-file");
+	file("main/.writing-step-000000000004.e0001-1f/MANIFEST.json");
+	file("main/step-000000000005.e0001/data");
 	file("main/.tmp-tag-a.json.0");
 	file("main/tag-a.json");
 	file(".tmp-ckpt-repository.0");
@@ -77,7 +82,7 @@ Test(litter, is_found_where_crashes_leave_it)
 	size_t n;
 	strew();
 	cr_assert_eq(litter_find(&repo, NULL, &list, &n, &err), 0, "%s", err.text);
-	cr_assert_eq(n, 7);
+	cr_assert_eq(n, 9);
 	const struct litter *l = find(list, n, ".trash-step-000000000002.e0001.10");
 	cr_assert(l && l->kind == LITTER_TRASH && l->since_ns == 0x10 && !strcmp(l->job, "main") && !*l->dir);
 	l = find(list, n, ".abandoned-step-000000000003.e0001.20");
@@ -85,6 +90,11 @@ Test(litter, is_found_where_crashes_leave_it)
 	l = find(list, n, ".abandoned-mine");
 	cr_assert(l && l->kind == LITTER_ABANDONED && l->since_ns > 1000000000,
 		  "its own time, where the name says none");
+	l = find(list, n, ".writing-step-000000000004.e0001-1f");
+	cr_assert(l && l->kind == LITTER_UNFINISHED && !*l->dir, "whatever is in it");
+	l = find(list, n, "step-000000000005.e0001");
+	cr_assert(l && l->kind == LITTER_UNFINISHED && !*l->dir);
+	cr_assert(!find(list, n, "step-000000000001.e0001"), "a checkpoint");
 	l = find(list, n, ".tmp-HEALTH.json.0");
 	cr_assert(l && l->kind == LITTER_TEMPORARY && !strcmp(l->dir, "step-000000000001.e0001"));
 	cr_assert(find(list, n, ".MANIFEST.json.tmp"));
@@ -100,7 +110,7 @@ Test(litter, of_one_job_only)
 	size_t n;
 	strew();
 	cr_assert_eq(litter_find(&repo, "main", &list, &n, &err), 0, "%s", err.text);
-	cr_assert_eq(n, 6);
+	cr_assert_eq(n, 8);
 	free(steal_ptr(&list));
 	cr_assert_eq(litter_find(&repo, "empty", &list, &n, &err), 0);
 	cr_assert_eq(n, 0);
@@ -119,8 +129,35 @@ Test(litter, is_due_by_age_but_trash_at_once)
 	l.kind = LITTER_TEMPORARY;
 	cr_expect(!litter_due(&l, 1000 + LITTER_TEMPORARY_NS - 1, 0), "somebody may be writing it");
 	cr_expect(litter_due(&l, 1000 + LITTER_TEMPORARY_NS, 0));
+	l.kind = LITTER_UNFINISHED;
+	cr_expect(!litter_due(&l, 1000 + LITTER_TEMPORARY_NS - 1, 0), "somebody may be writing it");
+	cr_expect(litter_due(&l, 1000 + LITTER_TEMPORARY_NS, 0));
 	l.kind = LITTER_TRASH;
 	cr_expect(litter_due(&l, 500, 100));
+}
+
+static void written_at(const char *name, time_t s)
+{
+	char path[1024];
+	const struct timespec times[2] = {{.tv_sec = s}, {.tv_sec = s}};
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+Test(litter, what_is_not_finished_is_as_old_as_what_was_written_last_in_it)
+{
+	AUTO_FREE struct litter *list = NULL;
+	size_t n;
+	strew();
+	written_at("main/step-000000000005.e0001/data", 2000);
+	written_at("main/step-000000000005.e0001", 1000);
+	written_at("main/.writing-step-000000000004.e0001-1f/MANIFEST.json", 1000);
+	written_at("main/.writing-step-000000000004.e0001-1f", 3000);
+	cr_assert_eq(litter_find(&repo, "main", &list, &n, &err), 0, "%s", err.text);
+	const struct litter *l = find(list, n, "step-000000000005.e0001");
+	cr_expect(l && l->since_ns == 2000000000000);
+	l = find(list, n, ".writing-step-000000000004.e0001-1f");
+	cr_expect(l && l->since_ns == 3000000000000);
 }
 
 Test(litter, temporaries_are_removed)
