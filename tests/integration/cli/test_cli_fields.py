@@ -10,7 +10,8 @@ import sys
 import single_node
 from offline import CORRUPT, DIFFERENT, OK, PARTIAL, case, cases, ckpt, data, flip, make, top
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run
-from tap import DEADLINE, expect, until
+from loopback_cluster import Cluster
+from tap import DEADLINE, equal, expect, until
 
 PAGE = (pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md").read_text()
 
@@ -90,6 +91,21 @@ def _():
         documented(document)
         job.wait(0)
     documented(json.loads((top / "report").read_text()))
+
+
+@case("of a cluster: each node has the fields that its section lists, whatever is known of it")
+def _():
+    listed = re.search(r"^JSON: `nodes`, a list of `\{(.*?)\}`", section("nodes"), re.M).group(1)
+    d = Cluster(list("ab")).daemon("a")
+    try:
+        d.start()
+        document = data("nodes", "--socket", d.socket)
+    finally:
+        d.close()
+    documented(document)
+    equal([(node["name"], node["state"]) for node in document["nodes"]], [("a", "up"), ("b", "away")])
+    for node in document["nodes"]:
+        equal(list(node), re.findall(r"\w+", listed))
 
 
 sys.exit(cases.end())
