@@ -102,13 +102,13 @@ class Node:
     """with Node(programs, folder, world, rank_arguments) as node: ranks that have joined."""
 
     def __init__(self, programs, folder, world=1, arguments=(), verify=False, slots=3, store=None, huge_pages="auto",
-                 full_every=1, options=()):
+                 full_every=1, options=(), program="bench_rank"):
         self.programs, self.world, self.arguments = programs, world, list(arguments)
         self.home = tempfile.mkdtemp(prefix="ckpt-bench-", dir=folder)
         self.store = store or os.path.join(self.home, "store")
         self.options = ["--huge-pages", huge_pages, "--full-every", str(full_every)] + ([] if verify else ["--no-verify"])
         self.options += options
-        self.slots = slots
+        self.slots, self.program = slots, program
         self.ranks, self.daemon = [], None
 
     def __enter__(self):
@@ -127,8 +127,9 @@ class Node:
         for rank in range(self.world):
             environment = {"CKPT_SOCKET": socket, "CKPT_JOB": "bench", "CKPT_RANK": str(rank), "CKPT_SLOTS": str(self.slots),
                            "CKPT_WORLD": str(self.world), "CKPT_LOCAL_WORLD": str(self.world)}
-            self.ranks.append(Rank(os.path.join(self.programs, "bench_rank"), self.arguments, environment))
-        self.bytes = sum(int(rank.answer()[1]) for rank in self.ranks)
+            self.ranks.append(Rank(os.path.join(self.programs, self.program), self.arguments, environment))
+        self.ready = [rank.answer() for rank in self.ranks]
+        self.bytes = sum(int(words[1]) for words in self.ready)
         self.settle()
 
     def pages(self):
