@@ -11,7 +11,7 @@
  * device's GPU stands in for it: for a launch or a restore, that stream waits for what is on `stream`, and digests there; for
  * a fence, both wait.
  *
- * Threads. One thread may call plan_rebind, plan_launch, plan_cancel, plan_fence and idle while another waits. The rest is called by one
+ * Threads. One thread may call plan_rebind, plan_move, plan_launch, plan_cancel, plan_fence and idle while another waits. The rest is called by one
  * thread at a time.
  *
  * Lifetimes. A plan and its device may be released in either order. plan_free and close return when the device no longer
@@ -118,6 +118,9 @@ struct device_ops {
 	/* From the next launch on the same spans stand at other addresses: `memory` may differ, nothing else. After an error the
 	 * plan is as it was. -EBUSY: a launch of this plan still runs. */
 	int (*plan_rebind)(struct plan *plan, const struct span *spans, size_t n, struct err *err);
+	/* NULL, or the same for some of them: which[i] is the place of spans[i] among the plan's. What it costs does not depend on the
+	 * others. */
+	int (*plan_move)(struct plan *plan, const struct span *spans, const uint32_t *which, size_t n, struct err *err);
 	/* Does now what the first launch with this counter would do: so that no launch takes longer than the others. NULL: nothing. */
 	void (*plan_prepare)(struct plan *plan, _Atomic uint64_t *progress);
 

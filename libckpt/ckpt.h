@@ -373,8 +373,9 @@ int64_t ckpt_get_blob(ckpt *s, const char *name, void *data, size_t room);
  * the fence of that save has returned. If the save had no fence, leave it until the next fence, a
  * ckpt_join or ckpt_close has returned.
  *
- * If a piece has moved since a slot was last used, ckpt_begin plans the copy to that slot anew.
- * That takes time in proportion to the number of pieces.
+ * If a piece has moved since a slot was last used, ckpt_begin plans its copy to that slot anew.
+ * That takes time in proportion to the number of pieces that have moved. It takes time in
+ * proportion to all pieces on a GPU, and if pieces have moved more than 8,192 times.
  *
  *	-ENOENT  nothing is registered under the name
  *	-ERANGE  there is no such piece */

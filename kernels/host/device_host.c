@@ -339,6 +339,13 @@ static int host_plan_rebind(struct plan *plan, const struct span *spans, size_t 
 	return 0;
 }
 
+/* Nothing else looks at the spans of a plan that is not in flight. */
+static int host_plan_move(struct plan *plan, const struct span *spans, const uint32_t *which, size_t n, struct err *err)
+{
+	int rc = check_idle(plan, err);
+	return rc < 0 ? rc : span_list_move(&plan->list, spans, which, n, err);
+}
+
 static int host_launch(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 		       struct err *err)
 {
@@ -433,6 +440,7 @@ const struct device_ops device_host = {
 	.plan_new = host_plan_new,
 	.plan_free = host_plan_free,
 	.plan_rebind = host_plan_rebind,
+	.plan_move = host_plan_move,
 	.plan_launch = host_launch,
 	.plan_fence = host_fence,
 	.plan_cancel = host_cancel,

@@ -45,5 +45,7 @@ void span_list_free(struct span_list *list);
 /* The same for spans that stand in the place of those of `former`. -EINVAL: they are not the same but for their memory. */
 int span_list_again(struct span_list *list, const struct span_list *former, const struct span *spans, size_t n,
 		    struct err *err);
+/* Spans in the place of some, which[i] of which spans[i] is to be. After an error, as of span_list_again, the list is as it was. */
+int span_list_move(struct span_list *list, const struct span *spans, const uint32_t *which, size_t n, struct err *err);
 
 #endif

@@ -89,6 +89,11 @@ static bool same_image(const struct span *a, const struct span *b)
 	return same;
 }
 
+static int differs(size_t i, size_t n, struct err *err)
+{
+	return err_set(err, -EINVAL, "span %zu of %zu differs in more than its memory", i, n);
+}
+
 int span_list_again(struct span_list *list, const struct span_list *former, const struct span *spans, size_t n,
 		    struct err *err)
 {
@@ -98,8 +103,34 @@ int span_list_again(struct span_list *list, const struct span_list *former, cons
 	int rc = span_list_init(list, spans, n, err);
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		if (!same_image(&list->spans[i], &former->spans[i]))
-			rc = err_set(err, -EINVAL, "span %zu of %zu differs in more than its memory", i, n);
+			rc = differs(i, n, err);
 	if (rc < 0)
 		span_list_free(list);
 	return rc;
+}
+
+static int moved(const struct span_list *list, const struct span *span, uint32_t place, struct span *out,
+		 struct err *err)
+{
+	if (place >= list->nall)
+		return err_set(err, -EINVAL, "there is no span %u of %zu", place, list->nall);
+	int rc = span_check(span, NULL, err);
+	if (rc < 0)
+		return err_prefix(err, rc, "span %u of %zu", place, list->nall);
+	*out = *span;
+	span_simplify(out);
+	return same_image(out, &list->spans[place]) ? 0 : differs(place, list->nall, err);
+}
+
+int span_list_move(struct span_list *list, const struct span *spans, const uint32_t *which, size_t n, struct err *err)
+{
+	struct span span;
+	for (size_t i = 0; i < n; i++) {
+		int rc = moved(list, &spans[i], which[i], &span, err);
+		if (rc < 0)
+			return rc;
+	}
+	for (size_t i = 0; i < n; i++)
+		(void)moved(list, &spans[i], which[i], &list->spans[which[i]], err);
+	return 0;
 }

@@ -167,6 +167,7 @@ void capture_free(struct capture *c)
 		free(c->before[slot]);
 	for (uint32_t i = 0; i < ARENA_PARTS; i++)
 		free(c->spans[i]);
+	span_index_free(&c->index);
 	free(c->piece_device);
 	witnesses_free(&c->witnesses);
 	pthread_mutex_destroy(&c->slots.devices);

@@ -6,6 +6,7 @@
 
 #include "client/capture/arenas.h"
 #include "client/capture/env.h"
+#include "client/capture/span_index.h"
 #include "client/capture/table.h"
 #include "format/arena/witness.h"
 #include "kernels.h"
@@ -56,6 +57,7 @@ struct capture {
 		*spans[ARENA_PARTS]; /* what each active device captures, as it stood at move `spans_of` of the table */
 	size_t nspans[ARENA_PARTS];
 	uint64_t spans_of;
+	struct span_index index;           /* of those spans; made when a piece has moved first */
 	uint64_t bound[ARENA_SLOTS_MAX];   /* up to which move of the table the slot's plans have followed */
 	uint64_t *before[ARENA_SLOTS_MAX]; /* strict: the digests taken in begin */
 	pthread_mutex_t lock;              /* cursors */
@@ -79,7 +81,19 @@ void capture_slots_detach(struct capture *c, struct capture_device *d);
 /* Whether it can be captured to. Who waits for one that is not is woken as by the daemon. */
 bool capture_slot_ready(const struct capture *c, uint32_t slot);
 
-/* capture_plans.c. What the plans are of, once the devices are open. */
+/* capture_moves.c. Tells the devices of a slot's plans where the pieces stand that have moved since the plans followed last, if that is known. *known:
+ * whether all is done, or has failed; else all spans are to be told. */
+int capture_plans_move(struct capture *c, const struct table *table, uint32_t slot, bool *known, struct err *err);
+
+/* capture_plans.c. One span of a layout's piece, or of a witness, as it stands now. */
+int capture_span_of_piece(const struct table *table, const struct layout_piece *p, uint32_t group, struct span *out,
+			  struct err *err);
+int capture_span_of_witness(const struct table *table, const struct witness_piece *p, struct span *out,
+			    struct err *err);
+/* Whether a device captures a piece of the layout; digests a witness. */
+bool capture_takes_piece(const struct capture *c, uint32_t device, uint32_t piece);
+bool capture_takes_witness(const struct capture *c, const struct table *table, uint32_t device, uint32_t witness);
+/* What the plans are of, once the devices are open. */
 int capture_spans_make(struct capture *c, const struct table *table, struct err *err);
 /* The plans of a slot. */
 int capture_plans_make(struct capture *c, uint32_t slot, struct err *err);

@@ -30,8 +30,8 @@ int capture_group(const struct capture *c, const char *name)
 	return -1;
 }
 
-static int piece_span(const struct table *table, const struct layout_piece *p, uint32_t group, struct span *out,
-		      struct err *err)
+int capture_span_of_piece(const struct table *table, const struct layout_piece *p, uint32_t group, struct span *out,
+			  struct err *err)
 {
 	const struct entry *e = &table->reg.entries[p->entry];
 	char where[128];
@@ -46,6 +46,28 @@ static int piece_span(const struct table *table, const struct layout_piece *p, u
 	return 0;
 }
 
+int capture_span_of_witness(const struct table *table, const struct witness_piece *p, struct span *out, struct err *err)
+{
+	const struct entry *e = &table->reg.entries[p->entry];
+	const struct region *whole = &e->pieces[p->source];
+	if (span_of(&e->shape, dtype_size(e->dtype), whole, &table->held[p->entry].places[p->source], whole, out))
+		return err_set(err, -EBADMSG, "tensor %s cannot be read as it is registered", e->name);
+	out->first_leaf = p->first_leaf;
+	out->group = SPAN_WITNESS;
+	return 0;
+}
+
+bool capture_takes_piece(const struct capture *c, uint32_t device, uint32_t piece)
+{
+	return c->piece_device[piece] == device && c->arena->layout.pieces[piece].bytes;
+}
+
+bool capture_takes_witness(const struct capture *c, const struct table *table, uint32_t device, uint32_t witness)
+{
+	const struct witness_piece *p = &c->witnesses.pieces[witness];
+	return p->own && c->devices[device].ordinal == table->held[p->entry].device;
+}
+
 /* The spans of one device, in the order of the layout. */
 static int spans_of_device(const struct capture *c, const struct table *table, uint32_t device, struct span *spans,
 			   size_t *n, struct err *err)
@@ -56,9 +78,9 @@ static int spans_of_device(const struct capture *c, const struct table *table, u
 	for (uint32_t i = 0; i < layout->npieces; i++) {
 		if (layout->pieces[i].file != file)
 			group = group_of_file(layout, file = layout->pieces[i].file);
-		if (c->piece_device[i] != device || !layout->pieces[i].bytes)
+		if (!capture_takes_piece(c, device, i))
 			continue;
-		int rc = piece_span(table, &layout->pieces[i], group, &spans[*n], err);
+		int rc = capture_span_of_piece(table, &layout->pieces[i], group, &spans[*n], err);
 		if (rc)
 			return rc;
 		++*n;
@@ -71,17 +93,11 @@ static int witness_spans(const struct capture *c, const struct table *table, uin
 			 size_t *n, struct err *err)
 {
 	for (uint32_t i = 0; c->votes && i < c->witnesses.npieces; i++) {
-		const struct witness_piece *p = &c->witnesses.pieces[i];
-		const struct entry *e = &table->reg.entries[p->entry];
-		const struct region *whole = &e->pieces[p->source];
-		struct span *span = &spans[*n];
-		if (!p->own || c->devices[device].ordinal != table->held[p->entry].device)
+		if (!capture_takes_witness(c, table, device, i))
 			continue;
-		if (span_of(&e->shape, dtype_size(e->dtype), whole, &table->held[p->entry].places[p->source], whole,
-			    span))
-			return err_set(err, -EBADMSG, "tensor %s cannot be read as it is registered", e->name);
-		span->first_leaf = p->first_leaf;
-		span->group = SPAN_WITNESS;
+		int rc = capture_span_of_witness(table, &c->witnesses.pieces[i], &spans[*n], err);
+		if (rc)
+			return rc;
 		++*n;
 	}
 	return 0;
@@ -152,10 +168,8 @@ int capture_plans_make(struct capture *c, uint32_t slot, struct err *err)
 	return rc ? err_prefix(err, rc, "capture plan") : 0;
 }
 
-int capture_plans_follow(struct capture *c, const struct table *table, uint32_t slot, struct err *err)
+static int redo_plans(struct capture *c, const struct table *table, uint32_t slot, struct err *err)
 {
-	if (c->bound[slot] == table->moves)
-		return 0;
 	AUTO_FREE struct span *spans = room_for_spans(c, err);
 	int rc = spans ? 0 : -ENOMEM;
 	for (uint32_t i = 0; i < c->nactive && !rc; i++) {
@@ -164,6 +178,17 @@ int capture_plans_follow(struct capture *c, const struct table *table, uint32_t 
 		if (!rc)
 			rc = c->devices[i].ops->plan_rebind(c->devices[i].plans[slot], spans, n, err);
 	}
+	return rc;
+}
+
+int capture_plans_follow(struct capture *c, const struct table *table, uint32_t slot, struct err *err)
+{
+	bool known = false;
+	if (c->bound[slot] == table->moves)
+		return 0;
+	int rc = capture_plans_move(c, table, slot, &known, err);
+	if (!known)
+		rc = redo_plans(c, table, slot, err);
 	if (rc)
 		return err_prefix(err, rc, "capture plan");
 	c->bound[slot] = table->moves;

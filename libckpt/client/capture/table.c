@@ -20,6 +20,7 @@ void table_free(struct table *table)
 	registration_free(&table->reg);
 	free(table->held);
 	free(table->buckets);
+	free(table->moved);
 	wbuf_free(&table->bytes);
 	*table = (struct table){0};
 }
@@ -91,6 +92,24 @@ int table_add(struct table *table, struct entry *entry, struct held *held, struc
 	table->held[reg->nentries] = *held;
 	reg->entries[reg->nentries++] = *entry;
 	return 0;
+}
+
+void table_move(struct table *table, uint32_t entry, uint32_t piece, char *data)
+{
+	struct place *place = &table->held[entry].places[piece];
+	if (place->data == data)
+		return;
+	place->data = data;
+	if (!table->moves)
+		table->moved = calloc(TABLE_MOVES, sizeof(*table->moved));
+	if (table->moved)
+		table->moved[table->moves % TABLE_MOVES] = (struct moved){entry, piece};
+	table->moves++;
+}
+
+bool table_moves_known(const struct table *table, uint64_t since)
+{
+	return table->moved && table->moves - since <= TABLE_MOVES;
 }
 
 int table_seal(struct table *table, struct err *err)

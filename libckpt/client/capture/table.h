@@ -22,13 +22,22 @@ struct held {
 	struct place *places; /* one per piece */
 };
 
+enum { TABLE_MOVES = 8192 };
+
+/* A piece that was given another address. */
+struct moved {
+	uint32_t entry, piece;
+};
+
 struct table {
 	struct registration reg;
 	struct held *held;
 	uint32_t cap;      /* of reg.entries and held */
 	uint32_t *buckets; /* open addressing by name: entry + 1, 0 is empty; nbuckets is a power of two */
 	uint32_t nbuckets;
-	uint64_t moves;    /* how often a piece was given another address */
+	uint64_t moves; /* how often a piece was given another address */
+	/* The last of them: move k, counted from 0, at k % TABLE_MOVES; made at the first. NULL: there was no memory, or no move. */
+	struct moved *moved;
 	struct wbuf bytes; /* the encoding; empty until sealed */
 };
 
@@ -41,6 +50,10 @@ int table_add(struct table *table, struct entry *entry, struct held *held, struc
 int64_t table_find(const struct table *table, const char *name);
 /* The same, also for a blob of this rank by the name that it was registered with. */
 int64_t table_find_own(const struct table *table, const char *name);
+/* Gives a piece its address, and notes that it has another one, if it has. */
+void table_move(struct table *table, uint32_t entry, uint32_t piece, char *data);
+/* Whether `moved` holds all moves from that one on. */
+bool table_moves_known(const struct table *table, uint64_t since);
 /* Encodes the table and checks it as the daemon will. Afterwards nothing is added. */
 int table_seal(struct table *table, struct err *err);
 /* The body of REGISTER for a sealed table; timeout_ms 0: the daemon's default. `out` is empty. 0 or -ENOMEM. */

@@ -4,7 +4,7 @@
 #include "base/quoted.h"
 #include "client/session/session.h"
 
-static int find_place(ckpt *s, const char *name, int piece, const void *data, struct place **out, struct err *err)
+static int find_entry(ckpt *s, const char *name, int piece, const void *data, uint32_t *out, struct err *err)
 {
 	if (!name)
 		return err_set(err, -EINVAL, "the name is NULL");
@@ -20,23 +20,20 @@ static int find_place(ckpt *s, const char *name, int piece, const void *data, st
 			       e->npieces, piece);
 	if (!data && region_volume(&e->shape, &e->pieces[piece]))
 		return err_set(err, -EINVAL, "piece %d of %s: its data is NULL", piece, quoted(name).text);
-	*out = &s->table.held[at].places[piece];
+	*out = (uint32_t)at;
 	return 0;
 }
 
 int ckpt_rebind(ckpt *s, const char *name, int piece, void *data)
 {
 	struct err err = {0};
-	struct place *place = NULL;
+	uint32_t entry = 0;
 	int rc = session_check(s, &err);
 	if (!rc)
-		rc = find_place(s, name, piece, data, &place, &err);
+		rc = find_entry(s, name, piece, data, &entry, &err);
 	if (rc)
 		return session_fail(s, rc, &err);
 	LOCK_SCOPE(&s->save); /* a begin reads the table */
-	if (place->data != data) {
-		place->data = data;
-		s->table.moves++;
-	}
+	table_move(&s->table, entry, (uint32_t)piece, data);
 	return 0;
 }

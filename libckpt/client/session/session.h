@@ -1,7 +1,7 @@
 /* The session inside: what the files of the library share.
  *
  *   env.c table.c       settings, and what the rank holds           (know nothing of a session)
- *   arenas.c spans.c capture.c capture_wait.c stage.c   the mapped memory, its devices and plans
+ *   arenas.c spans.c capture*.c span_index.c stage.c   the mapped memory, its devices and plans
  *   link.c service.c news.c   the socket, the service thread, what it heard
  *   loads_plan.c loads.c       what a restore copies, and when
  *   session.c register.c blob.c rebind.c join.c move.c save.c wait.c restore.c beat.c range.c error.c   the calls of ckpt.h */

@@ -113,3 +113,51 @@ Test(rebind, addresses_change_between_launches_and_nothing_else_does)
 	cr_assert(strstr(err.text, "span 1 of 2: the span's memory is NULL"), "%s", err.text);
 	check_capture(1);
 }
+
+static int move_some(const struct span *some, const uint32_t *which, size_t n)
+{
+	return device_host.plan_move(plan, some, which, n, &err);
+}
+
+Test(rebind, some_spans_move_and_the_others_stay)
+{
+	static const uint32_t second = 1;
+	char *other = gate_memory(SIZE);
+	memset(other, 2, SIZE);
+	check_capture(1);
+	struct span moved = spans[1];
+	moved.memory = other;
+	cr_assert_eq(move_some(&moved, &second, 1), 0, "%s", err.text);
+	cr_assert_eq(launch(), 0, "%s", err.text);
+	cr_assert_eq(fence(), 0, "%s", err.text);
+	cr_assert(arena[0] == 1 && arena[spans[1].arena_at - 1] == 1);
+	for (uint64_t i = 0; i < 48000; i++)
+		cr_assert_eq(arena[spans[1].arena_at + i], 2, "byte %lu", i);
+	munmap(other, SIZE);
+}
+
+Test(rebind, a_move_that_is_refused_moves_nothing)
+{
+	static const uint32_t both[2] = {0, 1}, beyond[2] = {0, SPANS};
+	char *other = gate_memory(SIZE);
+	struct span moved[2] = {spans[0], spans[1]};
+	memset(other, 2, SIZE);
+	moved[0].memory = other;
+	moved[1].row_bytes--;
+	cr_assert_eq(move_some(moved, both, 2), -EINVAL);
+	cr_assert(strstr(err.text, "span 1 of 2 differs in more than its memory"), "%s", err.text);
+	cr_assert_eq(move_some(moved, beyond, 2), -EINVAL);
+	cr_assert(strstr(err.text, "there is no span 2 of 2"), "%s", err.text);
+	moved[1] = spans[1];
+	moved[1].memory = NULL;
+	cr_assert_eq(move_some(moved, both, 2), -EINVAL);
+	cr_assert(strstr(err.text, "span 1 of 2: the span's memory is NULL"), "%s", err.text);
+	check_capture(1);
+	gate_close(arena + 3 * LEAF_SIZE);
+	cr_assert_eq(launch(), 0);
+	gate_await();
+	cr_assert_eq(move_some(moved, both, 1), -EBUSY);
+	gate_open();
+	cr_assert_eq(fence(), 0);
+	munmap(other, SIZE);
+}

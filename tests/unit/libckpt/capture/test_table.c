@@ -98,3 +98,25 @@ Test(table, packed_memory_is_recognised)
 	place.stride[0] = 16;
 	cr_assert_not(place_packed(&place, &box, 3, 2));
 }
+
+Test(table, moves_are_known_until_others_have_taken_their_place)
+{
+	struct table t;
+	struct err err;
+	char here, there;
+	table_init(&t, 0, 1);
+	struct region whole = region_flat(0, 1);
+	cr_assert_eq(add(&t, "a", &whole, 1, &err), 0, "%s", err.text);
+	cr_assert_eq(add(&t, "b", &whole, 1, &err), 0, "%s", err.text);
+	cr_assert_not(table_moves_known(&t, 0));
+	table_move(&t, 1, 0, &here);
+	table_move(&t, 1, 0, &here);
+	cr_assert_eq(t.moves, 1, "it is there already");
+	cr_assert(t.moved[0].entry == 1 && t.moved[0].piece == 0 && table_moves_known(&t, 0));
+	for (uint64_t k = 1; k < TABLE_MOVES; k++)
+		table_move(&t, 0, 0, k % 2 ? &there : &here);
+	cr_assert(t.moves == TABLE_MOVES && table_moves_known(&t, 0));
+	table_move(&t, 1, 0, &there);
+	cr_assert(!table_moves_known(&t, 0) && table_moves_known(&t, 1));
+	table_free(&t);
+}
