@@ -1,6 +1,9 @@
 #include "ranks.h"
 
+#include "client/session/session.h"
+
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,4 +211,14 @@ uint32_t ranks_slot(struct ranks *c, uint32_t rank, uint64_t step)
 			return i;
 	cr_assert_fail("rank %u has no slot with step %lu", rank, (unsigned long)step);
 	return 0;
+}
+
+void ranks_await_slots(struct ranks *c, uint32_t rank)
+{
+	const struct stage *stage = c->s[rank]->stage;
+	for (uint32_t slot = 0; slot < stage->arenas.own->nslots; slot++) {
+		for (int i = 0; i < 5000 && !capture_slot_ready(&stage->capture, slot); i++)
+			poll(NULL, 0, 1);
+		cr_assert(capture_slot_ready(&stage->capture, slot), "slot %u", slot);
+	}
 }

@@ -36,6 +36,8 @@ void ranks_open(struct ranks *c, uint32_t world, const ckpt_options *opts);
 void ranks_register(struct ranks *c);
 /* All ranks join at once; all must succeed. */
 void ranks_join(struct ranks *c);
+/* Until all slots of a rank are pinned: they become so one after the other, behind its join, and saves find no other one until then. */
+void ranks_await_slots(struct ranks *c, uint32_t rank);
 /* The three. */
 void ranks_up(struct ranks *c, uint32_t world, const ckpt_options *opts);
 void ranks_down(struct ranks *c);

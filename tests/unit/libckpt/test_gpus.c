@@ -63,15 +63,9 @@ static bool ready(const ckpt *s, uint32_t slot)
 	return capture_slot_ready(&s->stage->capture, slot);
 }
 
-/* Nothing is pinned or recorded any more. */
 static void await_slots(struct ranks *c)
 {
-	ckpt *s = c->s[c->world - 1];
-	for (uint32_t slot = 0; slot < s->stage->arenas.own->nslots; slot++)
-		for (int i = 0; i < 5000 && !ready(s, slot); i++)
-			poll(NULL, 0, 1);
-	for (uint32_t slot = 0; slot < s->stage->arenas.own->nslots; slot++)
-		cr_assert(ready(s, slot), "slot %u", slot);
+	ranks_await_slots(c, c->world - 1);
 }
 
 /* The last rank has the state on GPUs; the others nothing. */

@@ -181,6 +181,7 @@ static void two_devices_up(struct ranks *c)
 		cr_assert_eq(ckpt_register_tensor(c->s[0], &t), 0, "%s", ckpt_error(c->s[0]));
 	}
 	ranks_join(c);
+	ranks_await_slots(c, 0); /* of several saves in a row none is to be left out */
 }
 
 static void await_value(const _Atomic uint32_t *value, uint32_t want)
