@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/strangers.py [--mib N] [--rounds N] [--saves N] [--connections N] [--dir DIR] [--programs DIR] [--check]
+"""bench/strangers.py [--mib N] [--rounds N] [--saves N] [--connections N] [--pause MS] [--dir DIR] [--programs DIR] [--check]
 
 How long a save takes until another node has a copy, beside connections of strangers to both daemons' ports, against none; in turns. Two
 daemons on addresses of loopback, one rank. The strangers, two processes, connect as fast as they can, from the addresses of both nodes: one in three
@@ -39,10 +39,11 @@ def first_words():
     return out.read()
 
 
-def flood(places, go, count):
-    """Whenever it is to go on."""
+def flood(places, go, count, pause):
+    """Whenever it is to go on; pause: seconds after each connection."""
     kept, words = [], first_words()
     while go.wait():
+        time.sleep(pause)
         with contextlib.suppress(OSError):
             s = socket.socket()
             kept.append(s)
@@ -104,7 +105,7 @@ def measure(args, home, go, count):
         file.write(os.urandom(32).hex())
     options = ["--cluster", roster, "--cluster-key", key]
     other = Other(args, home, options)
-    strangers = [multiprocessing.Process(target=flood, args=(places, go, count), daemon=True) for _ in range(2)]
+    strangers = [multiprocessing.Process(target=flood, args=(places, go, count, args.pause / 1000), daemon=True) for _ in range(2)]
     try:
         with nodes.Node(args.programs, home, 1, ["--mib", str(args.mib)], options=options) as node:
             for stranger in strangers:
@@ -125,7 +126,7 @@ def measure(args, home, go, count):
 
 
 def main():
-    args = nodes.options(mib=64, rounds=5, saves=10, connections=100_000).parse_args()
+    args = nodes.options(mib=64, rounds=5, saves=10, connections=100_000, pause=0).parse_args()
     print(f"machine: {nodes.machine(args.dir)}; load {os.getloadavg()[0]:.1f}")
     go, count = multiprocessing.Event(), multiprocessing.Value("q", 0)
     with tempfile.TemporaryDirectory(dir=args.dir) as home:
