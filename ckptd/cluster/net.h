@@ -39,9 +39,10 @@ struct net_credentials {
 
 /* How copies go. Alike on all nodes of a cluster. Messages go over TLS in any case. */
 enum net_copies {
-	NET_COPIES_SEALED = 1, /* over TLS */
-	NET_COPIES_BARE,       /* over TCP, once both ends have proved over TLS who they are: not sealed */
-	NET_COPIES_FABRIC,     /* by RDMA, with the provider of libfabric: not sealed */
+	NET_COPIES_SEALED =
+		1,         /* over TCP, sealed with keys that TLS exports, once both ends have proved who they are */
+	NET_COPIES_BARE,   /* the same, not sealed */
+	NET_COPIES_FABRIC, /* by RDMA, with the provider of libfabric: not sealed */
 };
 
 struct net_config {

@@ -104,7 +104,7 @@ const struct setting settings[] = {
 	 .restart = true, .help = "libfabric provider for copies between nodes: tcp, verbs or efa"},
 	{"seal-copies", NODE(seal_copies), .type = SETTING_CHOICE, .flag = "seal-copies", .env = "CKPT_SEAL_COPIES",
 	 .value = "WHEN", .fallback = "auto", .choices = seal_copies, .restart = true,
-	 .help = "copies between nodes go over TLS: auto (but where fabric-provider is verbs), always or never"},
+	 .help = "copies between nodes are sealed: auto (but where fabric-provider is verbs), always or never"},
 	{"peer-timeout", NODE(peer_timeout_ms), .type = SETTING_DURATION, .flag = "peer-timeout",
 	 .env = "CKPT_PEER_TIMEOUT", .value = "TIME", .fallback = "1s", .min = PEER_TIMEOUT_MIN, .max = TIME_MAX,
 	 .restart = true, .help = "a node that is silent for this time counts as lost"},

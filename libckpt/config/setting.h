@@ -127,7 +127,7 @@ extern const struct setting settings[];
 
 /* The choices of store-mode as numbers. */
 uint32_t setting_store_mode(const struct config *config);
-/* Whether copies between nodes go over TLS. */
+/* Whether copies between nodes are sealed. */
 bool setting_seals_copies(const struct config *config);
 
 /* By key within a scope; NULL: there is none. */

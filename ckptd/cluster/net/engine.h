@@ -3,7 +3,7 @@
  *	net.c      the loop's side: opening, sending, submitting, events       region.c   memory: exposing, withdrawing, registering
  *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session's life: calls, opening, end
  *	door.c     who connects, until it is known who it is (first_flight.c)  copy.c     copies out
- *	post.c     frames out                                                  link.c, credentials.c   TLS
+ *	post.c     frames out                                                  link.c, credentials.c   TLS; sealed.c, sealer.c   instead of it, for copies
  *	way.h      how copies go: rail_copies.c over rail_call.c and rail.c (libfabric), or lane_ask.c and lane_answer.c over links
  *	vault.c    where keys are
  *	inbox.c, hello.c, key.c, lane.c, rail_words.c, silence.c   pure: see there
@@ -27,6 +27,7 @@
 #include "cluster/net/way.h"
 #include "cluster/roster.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 enum {
@@ -318,10 +319,15 @@ void region_unpin(struct net_region *region);
 /* Descriptor of our own memory, where the provider wants one; *mr is set when it was made for this alone. */
 int region_local(struct net *net, void *buf, uint64_t len, void **descriptor, struct fid_mr **mr);
 
-/* Of lanes. */
-static inline bool net_seals(const struct net *net)
+/* Both ends of a lane have agreed on it: what follows goes without TLS, sealed or not. 1, also where it has begun; -ENOMEM. */
+static inline int lane_begin(const struct net *net, struct link *l)
 {
-	return net->self.way == NET_COPIES_SEALED;
+	if (l->bare || l->sealed)
+		return 1;
+	if (net->self.way == NET_COPIES_SEALED)
+		return link_seal(l) ? 1 : -ENOMEM;
+	link_bare(l);
+	return 1;
 }
 
 static inline void net_busy(struct peer *p)

@@ -1,4 +1,4 @@
-/* Lane: a TLS connection over which copies go. Where they are not sealed, TLS proves whose it is, and what follows goes without it. Whoever copies opens one to the node, with the first copy of a
+/* Lane: a connection over which copies go. TLS proves whose it is; what follows goes without TLS, sealed (sealed.h) or bare. Whoever copies opens one to the node, with the first copy of a
  * session; the node answers its requests in their order. So each side has at most one of each kind. Its bytes are believed because the
  * link's end has proved who it is, and has said the token of the session (link_token()).
  *

@@ -48,7 +48,7 @@ bool answering_take(struct net *net, struct link *l, const struct frame *frame)
 {
 	struct lane_hello hello;
 	struct peer *p = lane_hello_decode(frame->body, frame->len, &hello) ? NULL : peer_proved(net, l, hello.from);
-	if (!p || net->way != &lane_way || !is_of_session(p, &hello) || (net_seals(net) && !link_bulk(l)))
+	if (!p || net->way != &lane_way || !is_of_session(p, &hello))
 		return false;
 	struct answering *a = calloc(1, sizeof(*a));
 	if (!a)
@@ -80,25 +80,44 @@ static int say(struct answering *a)
 	return n;
 }
 
-/* The next piece of what is read. It is copied: a region may be withdrawn before the network takes it. */
+/* Bytes of a piece whose head is staged. A link that seals takes them now: there is room. For another one they are copied: the region may be
+ * withdrawn before the network takes them. */
+static int say_bytes(struct answering *a, const uint8_t *from, size_t len)
+{
+	int n = 1;
+	if (!a->link->sealed) {
+		memcpy(a->out + LANE_ANSWER_BYTES, from, len);
+		return 1;
+	}
+	a->out_len = LANE_ANSWER_BYTES;
+	n = say(a);
+	for (size_t at = 0; at < len && n > 0; at += (size_t)n)
+		n = link_put(a->link, from + at, len - at);
+	return n ? n : -EPROTO;
+}
+
+/* The next piece of what is read. */
 static int give(struct peer *p, struct answering *a)
 {
 	struct net_region *region;
-	uint64_t n = min_u64(a->asked.len - a->at, LANE_PIECE);
-	if (!n) {
+	uint64_t len = min_u64(a->asked.len - a->at, LANE_PIECE);
+	if (!len) {
 		a->state = LISTENING;
 		return 1;
 	}
-	const uint8_t *from = region_pin(p, &a->asked, a->at, n, &region, &a->rc);
-	stage(a, a->rc, from ? (uint32_t)n : 0);
+	int n = link_room(a->link, LANE_ANSWER_BYTES + len);
+	if (n <= 0)
+		return n;
+	const uint8_t *from = region_pin(p, &a->asked, a->at, len, &region, &a->rc);
+	stage(a, a->rc, from ? (uint32_t)len : 0);
 	if (!from) {
 		a->state = LISTENING;
 		return 1;
 	}
-	memcpy(a->out + LANE_ANSWER_BYTES, from, n);
+	n = say_bytes(a, from, len);
 	region_unpin(region);
-	a->at += n;
-	return 1;
+	a->at += len;
+	return n;
 }
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
@@ -159,8 +178,9 @@ static int answer(struct peer *p, struct answering *a)
 	int n = link_flush(a->link); /* our own hello */
 	if (n || a->link->out_len)
 		return n;
-	if (!net_seals(p->net) && !a->link->bare)
-		link_bare(a->link); /* the caller says nothing before it has heard us */
+	n = lane_begin(p->net, a->link); /* the caller says nothing before it has heard us */
+	if (n < 0)
+		return n;
 	for (uint64_t moved = 0; moved < TURN_BYTES; moved += (uint64_t)n) {
 		n = step(p, a);
 		if (n <= 0)

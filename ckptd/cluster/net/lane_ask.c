@@ -61,7 +61,7 @@ static int say_whose(struct peer *p)
 	struct wbuf w = wbuf_over(body, sizeof(body));
 	struct lane_hello hello = {.from = ""};
 	memcpy(hello.from, p->net->self.from, sizeof(hello.from));
-	if (!link_token(p->link, LANE_TOKEN, NULL, 0, hello.token) || (net_seals(p->net) && !link_bulk(p->asking.link)))
+	if (!link_token(p->link, LANE_TOKEN, NULL, 0, hello.token))
 		return -ENOMEM;
 	lane_hello_encode(&hello, &w);
 	link_write(p->asking.link, FRAME_LANE, body, w.len);
@@ -81,7 +81,9 @@ static int open_lane(struct peer *p)
 	rc = link_flush(l);
 	if (!rc)
 		rc = link_read(l, &frame);
-	return rc > 0 && frame.kind != FRAME_LANE ? -EPROTO : rc;
+	if (rc <= 0)
+		return rc;
+	return frame.kind == FRAME_LANE ? lane_begin(p->net, l) : -EPROTO;
 }
 
 static void go_on_opening(struct peer *p)
@@ -92,8 +94,6 @@ static void go_on_opening(struct peer *p)
 		return;
 	}
 	p->asking.ready = rc > 0;
-	if (rc > 0 && !net_seals(p->net))
-		link_bare(p->asking.link);
 	net_watch(p->net, p->asking.link);
 	if (rc > 0)
 		net_busy(p);

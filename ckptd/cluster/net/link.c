@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cluster/net/first_flight.h"
+#include "cluster/net/sealed.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -18,9 +19,7 @@ enum {
 	/* AES-GCM is good for 2^24.5 records with one key (RFC 8446, 5.5). */
 	RECORDS_PER_KEY = 1 << 22,
 	UNSENT_MAX = 128 << 10, /* in the kernel, so that a beat does not wait behind much */
-	BULK_OUT = 256 << 10,   /* bytes of buffers */
-	BULK_IN = 64 << 10,
-	HELD_MAX = 64, /* bytes that do not make a segment of their own */
+	HELD_MAX = 64,          /* bytes that do not make a segment of their own */
 	IN_BYTES = FRAME_HEAD + FRAME_BODY_MAX,
 	/* Messages of TLS's own once it is open: so many, and one more for so many reads. An honest end says one for RECORDS_PER_KEY records. */
 	ASIDES_MAX = 4,
@@ -70,8 +69,10 @@ struct link *link_accept(int fd, const union address *from)
 
 void link_close(struct link *l)
 {
-	if (l->state == LINK_OPEN && !l->bare)
+	if (l->state == LINK_OPEN && !l->bare && !l->sealed)
 		(void)SSL_shutdown(l->ssl);
+	sealed_free(l->sealed);
+	l->sealed = NULL;
 	SSL_free(l->ssl);
 	ERR_clear_error();
 	if (l->fd >= 0)
@@ -202,6 +203,12 @@ static int get_bare(struct link *l, void *out, size_t len)
 	return over(l, -ECONNRESET);
 }
 
+/* A result of sealed.h. */
+static int unless_over(struct link *l, int rc)
+{
+	return rc < 0 ? over(l, rc) : rc;
+}
+
 static bool says_too_much(const struct link *l)
 {
 	return l->asides > ASIDES_MAX + l->reads / READS_PER_ASIDE;
@@ -212,6 +219,8 @@ int link_get(struct link *l, void *out, size_t len)
 {
 	if (l->bare)
 		return get_bare(l, out, len);
+	if (l->sealed)
+		return unless_over(l, sealed_get(l->sealed, out, len));
 	ERR_clear_error();
 	int n = SSL_read(l->ssl, out, (int)len);
 	int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
@@ -274,10 +283,19 @@ static int put_bare(struct link *l, const void *bytes, size_t len)
 	return l->stuck ? 0 : over(l, -ECONNRESET);
 }
 
+static int put_sealed(struct link *l, const void *bytes, size_t len)
+{
+	int n = unless_over(l, sealed_put(l->sealed, bytes, len));
+	l->stuck |= !n;
+	return n;
+}
+
 int link_put(struct link *l, const void *bytes, size_t len)
 {
 	if (l->bare)
 		return put_bare(l, bytes, len);
+	if (l->sealed)
+		return put_sealed(l, bytes, len);
 	ERR_clear_error();
 	int n = SSL_write(l->ssl, bytes, (int)len);
 	int why = n > 0 ? SSL_ERROR_NONE : SSL_get_error(l->ssl, n);
@@ -299,12 +317,21 @@ static int push_bare(struct link *l)
 	return 0;
 }
 
+static int push_sealed(struct link *l)
+{
+	int rc = unless_over(l, sealed_push(l->sealed));
+	l->stuck |= !rc;
+	return rc < 0 ? rc : 0;
+}
+
 int link_push(struct link *l)
 {
 	if (l->state != LINK_OPEN)
 		return -ECONNRESET;
 	if (l->bare)
 		return push_bare(l);
+	if (l->sealed)
+		return push_sealed(l);
 	BIO *out = SSL_get_wbio(l->ssl);
 	bool done = BIO_flush(out) > 0;
 	l->stuck |= !done && BIO_should_retry(out);
@@ -332,27 +359,31 @@ bool link_token(const struct link *l, const char *label, const void *context, si
 	return SSL_export_keying_material(l->ssl, token, LINK_TOKEN, label, strlen(label), context, len, 1) == 1;
 }
 
+/* Nothing is waiting behind what is sent. */
+static void hold_much(const struct link *l)
+{
+	int unsent = -1;
+	setsockopt(l->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+}
+
 void link_bare(struct link *l)
 {
-	int unsent = -1; /* as in link_bulk() */
-	setsockopt(l->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+	hold_much(l);
 	l->bare = true;
 }
 
-bool link_bulk(struct link *l)
+bool link_seal(struct link *l)
 {
-	BIO *buffer = BIO_new(BIO_f_buffer()), *out = SSL_get_wbio(l->ssl);
-	int unsent = -1; /* nothing is waiting behind them */
-	if (!buffer || BIO_set_write_buffer_size(buffer, BULK_OUT) != 1 || !BIO_up_ref(out)) {
-		BIO_free(buffer);
-		return false;
-	}
-	SSL_set0_wbio(l->ssl, BIO_push(buffer, out));
-	setsockopt(l->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
-	SSL_set_read_ahead(l->ssl, 1);
-	SSL_set_default_read_buffer_len(l->ssl, BULK_IN);
-	SSL_clear_mode(l->ssl, SSL_MODE_RELEASE_BUFFERS);
-	return true;
+	hold_much(l);
+	l->sealed = sealed_new(l->ssl, l->fd, l->caller);
+	return l->sealed;
+}
+
+int link_room(struct link *l, size_t len)
+{
+	int rc = l->sealed ? unless_over(l, sealed_room(l->sealed, len)) : 1;
+	l->stuck |= !rc;
+	return rc;
 }
 
 unsigned link_wants(const struct link *l)

@@ -25,6 +25,7 @@ enum link_state {
 };
 
 struct peer;
+struct sealed;
 
 struct link {
 	struct list list; /* of the door, while nobody's; or of those to be freed */
@@ -40,11 +41,12 @@ struct link {
 	uint64_t reads;   /* that brought something, and messages of TLS's own since it is open */
 	uint64_t asides;
 	size_t have, out_len;
-	bool stuck;        /* what is written waits for the network */
-	bool bare;         /* bytes go without TLS from now on */
-	bool held;         /* and the last that were put wait for more */
-	const char *why;   /* OpenSSL's word for what ended it; NULL: none */
-	uint8_t *in, *out; /* FRAME_HEAD + FRAME_BODY_MAX, LINK_OUT; NULL: it has not been open */
+	bool stuck;            /* what is written waits for the network */
+	bool bare;             /* bytes go without TLS from now on */
+	struct sealed *sealed; /* NULL: they do not go sealed */
+	bool held;             /* and the last that were put wait for more */
+	const char *why;       /* OpenSSL's word for what ended it; NULL: none */
+	uint8_t *in, *out;     /* FRAME_HEAD + FRAME_BODY_MAX, LINK_OUT; NULL: it has not been open */
 };
 
 /* Begins to connect; attempt as in credentials_call(). NULL: no memory, no descriptor, no way there. */
@@ -69,10 +71,12 @@ int link_flush(struct link *l);
  * false: no memory. */
 bool link_token(const struct link *l, const char *label, const void *context, size_t len, uint8_t token[LINK_TOKEN]);
 
-/* Without frames, for bytes in bulk (lane.h). link_bulk() gives it large buffers: those of TLS cost a call into the kernel for each 16 KiB. */
-bool link_bulk(struct link *l);
-/* What follows goes without TLS, in both directions: when nothing is on the way that was said before, and none of its keys is used again. */
+/* For bytes in bulk (lane.h): what follows goes without TLS, in both directions, bare or sealed by keys that TLS exports (sealed.h). When nothing
+ * is on the way that was said before; none of TLS's own keys is used again. link_seal(): false: no memory. */
 void link_bare(struct link *l);
+bool link_seal(struct link *l);
+/* Of one that is sealed: 1: so many bytes, put in one go or in two, will all be taken; 0: not now, -ECONNRESET. Of another one: 1. */
+int link_room(struct link *l, size_t len);
 /* Bytes that were taken or have come, 0: none now, -ECONNRESET, -EPROTO as above. What was put is on its way after link_push(): 0 or -ECONNRESET. */
 int link_put(struct link *l, const void *bytes, size_t len);
 int link_get(struct link *l, void *out, size_t len);

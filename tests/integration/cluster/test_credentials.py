@@ -17,7 +17,7 @@ from tap import DEADLINE, NIGHTLY, Cases, equal, expect, until
 
 OFTEN_MS = 500
 FLOOD = 100_000 if NIGHTLY else 5_000
-DATA, HELLO, LANE, PROTOCOL = 2, 1, 7, 7
+DATA, HELLO, LANE, PROTOCOL = 2, 1, 7, 8
 MiB = 1 << 20
 LARGE = 32 * MiB
 

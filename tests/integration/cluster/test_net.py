@@ -1,4 +1,4 @@
-"""The net, with copies over TLS and over libfabric: nodes as processes of their own (tools/net_node.c) on addresses of loopback, which are killed, stopped, cut off
+"""The net, with copies over TCP, sealed and not, and over libfabric: nodes as processes of their own (tools/net_node.c) on addresses of loopback, which are killed, stopped, cut off
 and refused."""
 
 import contextlib

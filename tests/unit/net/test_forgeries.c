@@ -1,6 +1,7 @@
 /* Forgeries and replays in numbers, without a network between: nightly 1,000,000, else 20,000. None may have an effect: a connection that opens, a
- * byte that is taken, words that are believed. */
+ * byte that is taken, words that are believed. Each test has a share of them, together 100. */
 #include "cluster/net/rail_words.h"
+#include "cluster/net/sealer.h"
 
 #include "pair.h"
 
@@ -10,6 +11,9 @@
 #include <string.h>
 
 enum { NIGHTLY = 1000000, EACH_DAY = 20000, SAID_MAX = 4096, HEADER = 5, FRAMES = 3 };
+
+enum { CALLS = 40, SESSIONS = 5, WORDS = 30, RECORDS = 25 };
+_Static_assert(CALLS + SESSIONS + WORDS + RECORDS == 100, "shares are of a hundred");
 
 TestSuite(forgeries, .init = pair_setup, .fini = pair_teardown);
 
@@ -102,7 +106,7 @@ Test(forgeries, no_call_opens_a_connection)
 	struct bytes frames[FRAMES];
 	for (unsigned i = 0; i < FRAMES; i++)
 		frames[i] = frame(t.call, i);
-	for (unsigned n = 0; n < share(40); n++) {
+	for (unsigned n = 0; n < share(CALLS); n++) {
 		SSL *ssl = alone(credentials_answer(b));
 		struct bytes first = t.first;
 		uint8_t got[16];
@@ -128,7 +132,7 @@ Test(forgeries, no_frame_is_taken_that_was_not_sent)
 	struct credentials *a = with_key(A, KEY_A), *b = with_key(B, KEY_A);
 	struct two former = meet(a, b);
 	struct bytes old = frame(former.call, 1);
-	for (unsigned n = 0; n < share(5); n++) {
+	for (unsigned n = 0; n < share(SESSIONS); n++) {
 		struct two t = meet(a, b);
 		struct bytes said[FRAMES], own = frame(t.answer, 1),
 					   *in_place[] = {&said[1], &said[0], &said[2], &own, &old};
@@ -154,7 +158,7 @@ Test(forgeries, no_words_are_believed_that_nobody_said)
 {
 	struct pair p = open_pair(), former = open_pair();
 	struct rail_words heard;
-	for (unsigned n = 0; n < share(55); n++) {
+	for (unsigned n = 0; n < share(WORDS); n++) {
 		uint8_t said[RAIL_WORDS];
 		if (n % 50 == 0)
 			cr_assert(rail_words_say(n % 100 ? p.call : former.call, 0, n, said));
@@ -168,4 +172,36 @@ Test(forgeries, no_words_are_believed_that_nobody_said)
 	}
 	end_pair(&p);
 	end_pair(&former);
+}
+
+/* Of the second of three records a bit is changed, or it is another one of them, of the other direction, of an earlier lane, or noise. */
+Test(forgeries, no_record_of_a_lane_opens_that_was_not_sealed)
+{
+	enum { LEN = 48, SIZE = LEN + SEALER_MORE };
+	static const uint8_t secrets[3][SEALER_SECRET] = {{1}, {2}, {3}};
+	struct sealer seals[3] = {{.ctx = NULL}}, opens = {.ctx = NULL};
+	uint8_t sealed[3][FRAMES][SIZE], text[LEN] = {7};
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert(sealer_key(&seals[i], false, secrets[i]));
+		for (unsigned n = 0; n < FRAMES; n++)
+			cr_assert(sealer_seal(&seals[i], text, LEN, sealed[i][n]));
+	}
+	cr_assert(sealer_key(&opens, true, secrets[0]));
+	for (unsigned n = 0; n < share(RECORDS); n++) {
+		const uint8_t *in_place[] = {sealed[0][1], sealed[0][0], sealed[0][2],
+					     sealed[1][1], sealed[2][1], sealed[0][1]};
+		uint8_t record[SIZE];
+		memcpy(record, in_place[n % 6], SIZE);
+		if (n % 6 == 0)
+			record[below(SIZE)] ^= (uint8_t)(1 << below(8));
+		for (unsigned i = 0; n % 6 == 5 && i < SIZE; i++)
+			record[i] = (uint8_t)below(256);
+		opens.records = 1;
+		cr_assert(!sealer_open(&opens, record, LEN), "try %u", n);
+	}
+	opens.records = 1;
+	cr_expect(sealer_open(&opens, sealed[0][1], LEN), "the genuine one");
+	sealer_end(&opens);
+	for (unsigned i = 0; i < 3; i++)
+		sealer_end(&seals[i]);
 }

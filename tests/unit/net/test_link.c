@@ -214,22 +214,19 @@ Test(link, a_frame_behind_new_keys_needs_nothing_behind_it)
 {
 	static const int kinds[] = {SSL_KEY_UPDATE_REQUESTED, SSL_KEY_UPDATE_NOT_REQUESTED, SSL_KEY_UPDATE_REQUESTED,
 				    SSL_KEY_UPDATE_REQUESTED};
-	for (unsigned bulk = 0; bulk < 2; bulk++) {
-		struct pair p = open_pair();
-		cr_assert(!bulk || link_bulk(p.answer));
-		for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-			struct pollfd fd = {p.answer->fd, POLLIN, 0};
-			int rc = 0;
-			cr_assert(SSL_key_update(p.call->ssl, kinds[i]) == 1 && SSL_do_handshake(p.call->ssl) == 1);
-			link_write(p.call, FRAME_BEAT, "12345678", 8);
-			cr_assert_eq(link_flush(p.call), 0);
-			while (!rc && poll(&fd, 1, 500) > 0)
-				rc = link_read(p.answer, &frame);
-			cr_expect_eq(rc, 1, "%u: %d", i, rc);
-			cr_expect_eq(frame.kind, FRAME_BEAT);
-		}
-		end_pair(&p);
+	struct pair p = open_pair();
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct pollfd fd = {p.answer->fd, POLLIN, 0};
+		int rc = 0;
+		cr_assert(SSL_key_update(p.call->ssl, kinds[i]) == 1 && SSL_do_handshake(p.call->ssl) == 1);
+		link_write(p.call, FRAME_BEAT, "12345678", 8);
+		cr_assert_eq(link_flush(p.call), 0);
+		while (!rc && poll(&fd, 1, 500) > 0)
+			rc = link_read(p.answer, &frame);
+		cr_expect_eq(rc, 1, "%u: %d", i, rc);
+		cr_expect_eq(frame.kind, FRAME_BEAT);
 	}
+	end_pair(&p);
 }
 
 Test(link, new_keys_in_one_go_are_not_all_made)
@@ -395,8 +392,8 @@ Test(link, a_bit_that_is_changed_anywhere_lets_nothing_in_behind_it)
 	cr_expect_lt(attempt(&last), 5u);
 }
 
-/* Opens it, has it go on in bulk, and sends 64 KiB: how much of it arrives, which must be what was sent. */
-static size_t attempt_bulk(struct middle *m)
+/* Opens it, has it go on sealed, and sends 64 KiB: how much of it arrives, which must be what was sent. */
+static size_t attempt_sealed(struct middle *m)
 {
 	static uint8_t sent[64 << 10], got[sizeof(sent)];
 	struct pair p = open_through(m);
@@ -410,7 +407,7 @@ static size_t attempt_bulk(struct middle *m)
 		carry(m);
 		up[0] = was[0] ? 1 : shake(p.call, p.caller);
 		up[1] = was[1] ? 1 : shake(p.answer, p.callee);
-		cr_assert((was[0] || up[0] != 1 || link_bulk(p.call)) && (was[1] || up[1] != 1 || link_bulk(p.answer)));
+		cr_assert((was[0] || up[0] != 1 || link_seal(p.call)) && (was[1] || up[1] != 1 || link_seal(p.answer)));
 		if (up[0] == 1 && out < sizeof(sent) && (n = link_put(p.call, sent + out, sizeof(sent) - out)) > 0)
 			out += (size_t)n;
 		if (up[0] == 1 && n >= 0)
@@ -425,13 +422,13 @@ static size_t attempt_bulk(struct middle *m)
 	return in;
 }
 
-Test(link, bytes_in_bulk_arrive_as_they_were_sent_or_not_at_all)
+Test(link, sealed_bytes_arrive_as_they_were_sent_or_not_at_all)
 {
 	struct middle plain = {.seen = 0};
-	cr_assert_eq(attempt_bulk(&plain), 64 << 10);
+	cr_assert_eq(attempt_sealed(&plain), 64 << 10);
 	for (uint64_t at = plain.seen - (64 << 10); at <= plain.seen; at += 2111) {
 		struct middle m = {.flip = at};
-		cr_expect_lt(attempt_bulk(&m), 64 << 10, "byte %lu", at);
+		cr_expect_lt(attempt_sealed(&m), 64 << 10, "byte %lu", at);
 	}
 }
 
