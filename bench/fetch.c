@@ -191,6 +191,8 @@ static double run(void)
 
 int main(int argc, char **argv)
 {
-	return raw_main(argc, argv,
-			&(struct raw_bench){.program = "bench_fetch", .what = "fetch", .reads = true, .run = run});
+	return raw_main(
+		argc, argv,
+		&(struct raw_bench){
+			.program = "bench_fetch", .what = "fetch", .reads = true, .verified = true, .run = run});
 }
