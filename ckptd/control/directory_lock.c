@@ -52,6 +52,15 @@ bool directory_lock_to_remove(struct control *control, const char *job, int *dir
 	return !rc;
 }
 
+bool directory_lock_stands(const struct control *control, const char *job)
+{
+	if (!control->registry || !job[0])
+		return true;
+	if (host_has(control, job))
+		return !coordinator_term(control, job) || host_here(control, job);
+	return registry_is_synced(control->registry) && coordinator_of(control, job) == NO_NODE;
+}
+
 void directory_lock_give(struct control *control, int *directory_lock)
 {
 	if (*directory_lock >= 0)

@@ -19,6 +19,8 @@ enum { DIRECTORY_LOCK_NONE = -1 };
 int directory_lock_take(struct control *control, const char *job, int *directory_lock, struct err *err);
 /* Whether something of the job ("": of the whole store) may be removed by this daemon; *lock is given back when it has been. */
 bool directory_lock_to_remove(struct control *control, const char *job, int *directory_lock);
+/* Whether that is still so: where the registry says who coordinates, another daemon may have been elected since. Asked before each change. */
+bool directory_lock_stands(const struct control *control, const char *job);
 void directory_lock_give(struct control *control, int *directory_lock);
 
 #endif

@@ -250,10 +250,12 @@ static void unlock(struct gc *gc)
 
 /* ---- moving ---------------------------------------------------------------------------------------------------- */
 
-/* What has come into use since the plan was made stays, and what is being written. While ranks are restored nobody knows from which: all stay. */
+/* What has come into use since the plan was made stays, and what is being written; all, when another daemon may coordinate the job. While ranks are restored nobody knows from which: all stay. */
 static bool still_goes(const struct gc *gc, const struct gc_victim *v)
 {
 	const struct job *job = v->checkpoint ? job_find(gc->jobs, gc->plan->job) : NULL;
+	if (!directory_lock_stands(gc->jobs->control, gc->plan->job))
+		return false;
 	if (!v->checkpoint && host_writes(gc->jobs->control, gc->plan->job, v->name))
 		return false;
 	return !job || (restore_idle(&job->restore) && !in_use(job, v->id));

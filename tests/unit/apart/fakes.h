@@ -69,6 +69,7 @@ extern struct fake_coord {
 /* control/coordinator_host.h */
 extern struct fake_host {
 	bool elsewhere; /* another node coordinates */
+	uint64_t term;
 	bool has, busy, held;
 	struct coord_view view; /* a host that is made anew has all its ranks */
 	unsigned holds, releases, remakes, spills, given_up, abandoned, vacated;

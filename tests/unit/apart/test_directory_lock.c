@@ -112,3 +112,28 @@ Test(directory_lock, litter_of_a_job_that_nobody_coordinates_may_be_removed_by_o
 	cr_expect(directory_lock_to_remove(&daemons[0].control, "", &other) && other == DIRECTORY_LOCK_NONE,
 		  "of the store, not of a job");
 }
+
+/* A plan that was made in one term is carried out step by step. */
+Test(directory_lock, what_may_be_removed_stays_when_another_daemon_may_coordinate_the_job)
+{
+	static char registry; /* nobody looks into it */
+	struct control *control = &daemons[0].control;
+	cr_expect(directory_lock_stands(control, "gpt"), "nobody is elected");
+	control->registry = (struct registry *)&registry;
+	control->peers->self = 1;
+	fake_registry.synced = true;
+	fake_host.has = true;
+	cr_expect(directory_lock_stands(control, "gpt"), "all its ranks are here");
+	fake_host.term = 7;
+	cr_expect(directory_lock_stands(control, "gpt"), "it is elected");
+	fake_host.elsewhere = true;
+	cr_expect(!directory_lock_stands(control, "gpt"), "its lease may have ended");
+	cr_expect(directory_lock_stands(control, ""), "of the store, not of a job");
+	fake_host.has = false;
+	cr_expect(directory_lock_stands(control, "gpt"), "nobody coordinates it");
+	fake_registry.synced = false;
+	cr_expect(!directory_lock_stands(control, "gpt"), "somebody may");
+	fake_registry.synced = true;
+	fake_host.elsewhere = false;
+	cr_expect(!directory_lock_stands(control, "gpt"), "another daemon does");
+}
