@@ -255,6 +255,9 @@ static void adopt(struct restore *restore)
 	/* Lent before it is adopted: another one may be newer, and the ranks have not read this one yet. */
 	saves_lend(saves, restore->bring.id);
 	int rc = saves_adopt(saves, restore->bring.id, restore->slots);
+	struct snapshot *s = rc ? NULL : saves_find_in_memory(saves, restore->bring.id);
+	if (s) /* also where other nodes cannot restore it */
+		s->stored = restore->source == WIRE_FROM_STORAGE;
 	end_claim(restore, !rc);
 	report(restore, rc, rc ? err_name(rc) : restore->text);
 }

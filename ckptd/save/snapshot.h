@@ -83,6 +83,7 @@ struct snapshot {
 	uint32_t said;  /* the epoch in which the coordinator heard how far its commit is */
 	bool proven;    /* an earlier life of this daemon has shown that it is captured on every rank */
 	bool damaged;   /* its copy in memory no longer matches its digests */
+	bool stored;    /* it was read from storage */
 	unsigned works; /* digest items in flight */
 	uint64_t opened_ns, captured_ns, commit_ns, durable_ns, verified_ns; /* commit_ns: writing began */
 	uint64_t replicated_ns; /* every rank of the job has its copies on other nodes since; 0: not */

@@ -15,7 +15,7 @@ from loopback_cluster import loopback_cluster
 from scripted_ranks import CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, Puppet, all_must, each
 
 ELEMENTS, REPLICATED = 1200, 2
-NAME, INVALID, BUSY, NOT_THAT = 1, -22, -16, -61
+NAME, ONE_MORE, INVALID, BUSY, NOT_THAT = 1, 3, -22, -16, -61
 WAIT = 60000
 RETURN_S = 5  # ranks that were restored are taken for at work then, unless they show it
 
@@ -170,11 +170,40 @@ def another_table(store):
         restored(gather(daemons, "ab"), 5, 500)
 
 
+def started_anew(daemons):
+    for d in daemons.values():
+        d.kill()
+    for d in daemons.values():
+        d.start()
+    for d in daemons.values():
+        until(lambda: all(n["up"] for n in d.status()["cluster"]["nodes"]), "the nodes find each other")
+
+
+def what_others_refuse_is_on_storage_still():
+    """Two nodes have read it from there, and the third one wants more than it has. Nobody waits for it to be written."""
+    with cluster("abc") as daemons:
+        ranks = gather(daemons, "ab")
+        keep(ranks, 1, 100, STORAGE, DURABLE)
+        kill(ranks)
+        started_anew(daemons)
+        ranks = puppets(daemons, "abc")
+        all_must(ranks, "open", WAIT)
+        for rank in ranks:
+            rank.must("table", ELEMENTS // 3, 0, ONE_MORE if rank is ranks[2] else 0)
+        all_must(ranks, "join", WAIT)
+        for answer in each(ranks, "restore", LATEST, WAIT):
+            expect(answer.code == INVALID and "tensor more" in answer.text, answer)
+        all_must(ranks, "close")
+        kill(ranks)
+        restored(gather(daemons, "ab"), 1, 100)
+
+
 def main():
     cases = Cases()
     for before, after in (("abcd", "abc"), ("abc", "ab"), ("aabb", "ab"), ("abc", "bc"), ("ab", "abc")):
         cases.run(f"{before}, then {after}", another_world, before, after)
-    for test in (no_store, a_node_is_lost_with_its_part, a_node_is_lost, the_same_ranks_say_goodbye, from_one_node):
+    for test in (no_store, a_node_is_lost_with_its_part, a_node_is_lost, the_same_ranks_say_goodbye, from_one_node,
+                 what_others_refuse_is_on_storage_still):
         cases.run(test.__name__.replace("_", " "), test)
     for store in (True, False):
         cases.run(f"another table, {'with' if store else 'without'} a store", another_table, store)
