@@ -31,7 +31,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2, TICK_LIMITED_MS = 10, STOP_MS = 10000, JOIN_MS = 60000 };
+enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2, TICK_LIMITED_MS = 10, STOP_MS = 10000, LATE_MS = 2000, JOIN_MS = 60000 };
 
 struct server {
 	struct daemon daemon;
@@ -284,16 +284,30 @@ static int start(struct server *s, struct err *err)
 	return rc;
 }
 
+/* A save that waits for its coordinator, or for other nodes, ends no more when those are lost. What was written stays, as after a crash. */
+static void abandon_saves(struct server *s, bool late)
+{
+	list_for(node, &s->daemon.jobs.list) {
+		struct job *job = list_entry(node, struct job, link);
+		if (job->spread && (late || !coordinator_in_reach(&s->daemon.control, job->name)))
+			saves_abandon(&job->saves, "this daemon ends, and nobody says what becomes of it");
+	}
+	if (late)
+		hosts_abandon(&s->daemon.control);
+}
+
 /* A commit in flight is brought to its end; what takes longer than the deadline is left as a crash would leave it. */
 static bool finish_work(struct server *s)
 {
-	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS);
+	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS), late = deadline - LATE_MS * CLOCK_NS_PER_MS;
 	list_for(node, &s->daemon.jobs.list)
 		restore_cancel(&list_entry(node, struct job, link)->restore); /* nobody waits for it any more */
 	spills_abandon(&s->daemon.jobs, NULL);
 	while (at_work(s)) {
-		if (clock_now() >= deadline)
+		uint64_t now = clock_now();
+		if (now >= deadline)
 			return false;
+		abandon_saves(s, now >= late);
 		struct pollfd fds[4] = {
 			{.fd = s->daemon.storage.disk ? disk_event_fd(s->daemon.storage.disk) : -1, .events = POLLIN},
 			{.fd = pool_event_fd(s->daemon.runtime.pool), .events = POLLIN},

@@ -239,6 +239,15 @@ bool hosts_at_work(const struct control *control)
 	return false;
 }
 
+void hosts_abandon(struct control *control)
+{
+	list_for(node, &control->hosts) {
+		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
+		if (host->spread)
+			directories_abandon(&host->directories);
+	}
+}
+
 void hosts_free(struct control *control)
 {
 	list_for_safe(node, &control->hosts)

@@ -444,7 +444,7 @@ void resize_tick(struct job *job)
 		take_participant(job);
 	if (resize->next.number && resize->apart) {
 		restore_cancel(&job->restore);
-		saves_abandon(&job->saves);
+		saves_abandon(&job->saves, RESIZE_GONE_ON);
 	}
 	if (resize->next.number && saves_idle_here(&job->saves) && restore_idle(&job->restore))
 		follow(job);

@@ -92,7 +92,7 @@ int resize_make_way(struct job *job, const struct wire_offer *offer, struct err 
 		if (job->ranks[r].mem && !resize_keeps_alive(offer, job->ranks[r].id))
 			memory_retire(job->ranks[r].mem);
 	restore_cancel(&job->restore);
-	saves_abandon(&job->saves);
+	saves_abandon(&job->saves, RESIZE_GONE_ON);
 	if (saves_idle_here(&job->saves) && restore_idle(&job->restore))
 		return 0;
 	return err_set(err, -EAGAIN, "job '%s': what processes have under way that are not its ranks ends first",

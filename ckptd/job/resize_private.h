@@ -4,6 +4,8 @@
 
 #include "job/job.h"
 
+#define RESIZE_GONE_ON "the job has gone on without this node"
+
 bool resize_keeps_alive(const struct wire_offer *offer, uint32_t rank);
 /* After a restart of the daemon the launcher knows which ranks are whose better than who has come by now. */
 bool resize_resumes(const struct job *job, const struct wire_offer *offer);

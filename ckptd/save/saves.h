@@ -49,9 +49,9 @@ void saves_expire(struct saves *saves);
 /* A new epoch: what is not complete on every rank is given up, before anybody is told. */
 void saves_poison(struct saves *saves, uint32_t epoch);
 
-/* The job went on without this node, which is not told any more what becomes of what it has under way. Files stay as they are: the others
- * may count on them. */
-void saves_abandon(struct saves *saves);
+/* This node is not told any more what becomes of what it has under way; why: the job went on without it, or the coordinator is lost. Files stay
+ * as they are: the others may count on them. */
+void saves_abandon(struct saves *saves, const char *why);
 
 /* The coordinator's orders: a level is true for every rank of the job; the save has failed; its directory is there, and the local part
  * is written into it, or, where a checkpoint was found, compared; it stays in memory; what was written of one that has failed goes, unless it is kept. */

@@ -64,7 +64,7 @@ void saves_poison(struct saves *saves, uint32_t epoch)
 	saves_pump(saves);
 }
 
-static void abandon(struct snapshot *s)
+static void abandon(struct snapshot *s, const char *why)
 {
 	struct node_part *c = s->commit;
 	if (s->verify == VERIFY_QUEUED || s->verify == VERIFY_AWAITED)
@@ -73,17 +73,19 @@ static void abandon(struct snapshot *s)
 		node_part_end(c);
 		return;
 	}
-	if (!complete_copy(s) || saves_wants_commit(s) || (c && c->state != NODE_PART_DONE))
-		snapshot_fail(s, -ESTALE, "the job has gone on without this node");
+	if (c && c->state > NODE_PART_STOPPED)
+		return; /* it ends already */
+	if (!complete_copy(s) || saves_wants_commit(s) || c)
+		snapshot_fail(s, -ESTALE, "%s", why);
 	if (c)
 		node_part_clear(c, 0);
 }
 
-void saves_abandon(struct saves *saves)
+void saves_abandon(struct saves *saves, const char *why)
 {
 	saves->walking++;
 	list_for(node, &saves->snapshots)
-		abandon(snapshot_of(node));
+		abandon(snapshot_of(node), why);
 	saves->walking--;
 	saves_pump(saves);
 }

@@ -148,8 +148,9 @@ bool saves_idle(const struct saves *saves)
 	return !fake_saves.running;
 }
 
-void saves_abandon(struct saves *saves)
+void saves_abandon(struct saves *saves, const char *why)
 {
+	(void)why;
 	(void)saves;
 	fake_saves.running = false;
 }
