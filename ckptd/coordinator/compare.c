@@ -29,6 +29,46 @@ void coord_compared(struct coord *c, struct coord_from from, const struct peer_c
 		coord_save_fail(c, s, rc, text);
 }
 
+/* What is compared is so in the order of the steps: in a later one all may hold alike what an earlier one shows to be wrong. One that not all
+ * have said to have copied may have been captured under an earlier coordinator, and is not told again. */
+static bool awaits_older(const struct coord *c, const struct coord_save *s)
+{
+	for (struct list *it = s->link.prev; s->vote && it != &c->saves; it = it->prev) {
+		const struct coord_save *older = save_of(it);
+		if (older->id.epoch == s->id.epoch && older->copied && !older->failed && older->shown < LEVEL_CAPTURED)
+			return true;
+	}
+	return false;
+}
+
+void coord_save_decide(struct coord *c, struct coord_save *s)
+{
+	char text[WIRE_TEXT_MAX];
+	s->in_turn = awaits_older(c, s);
+	if (s->in_turn)
+		return;
+	int rc = coord_divergence_trust(c, s->vote, s->id, text);
+	if (rc == -EUCLEAN)
+		coord_save_fail(c, s, rc, text);
+	else if (!rc) /* else it is asked about, and may have failed already */
+		coord_save_show(c, s, LEVEL_CAPTURED);
+}
+
+void coord_saves_in_turn(struct coord *c)
+{
+	for (struct list *it = c->saves.next; it != &c->saves;) {
+		struct coord_save *s = save_of(it);
+		it = it->next;
+		if (!s->in_turn || awaits_older(c, s))
+			continue;
+		s->in_turn = false;
+		if (s->failed || s->shown >= LEVEL_CAPTURED || s->ranks[LEVEL_CAPTURED] != c->world)
+			continue;
+		coord_save_decide(c, s);
+		it = c->saves.next; /* whoever was told may have forgotten others */
+	}
+}
+
 bool coord_overdue(const struct coord *c, uint64_t ms, struct step_id *id, uint32_t *node)
 {
 	list_for(it, &c->saves) {

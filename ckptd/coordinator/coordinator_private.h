@@ -121,8 +121,8 @@ struct coord {
 void coord_order(struct coord *c, uint32_t node, struct peer_order *order);
 void coord_order_word(struct coord *c, uint32_t node, enum peer_type type, struct peer_word word, const char *text);
 void coord_order_save(struct coord *c, uint32_t node, enum peer_type type, struct step_id id);
-/* PEER_FAIL or PEER_SKIP, and why. */
-void coord_order_failure(struct coord *c, uint32_t node, enum peer_type type, struct step_id id, int rc,
+/* PEER_FAIL or PEER_SKIP, and why. storage: towards storage alone. */
+void coord_order_failure(struct coord *c, uint32_t node, enum peer_type type, struct step_id id, bool storage, int rc,
 			 const char *text);
 void coord_order_level(struct coord *c, uint32_t node, struct step_id id, enum level_shown level);
 /* What the node wrote of a save that has failed is deleted, unless it is to be kept. */
@@ -156,7 +156,7 @@ void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id);
 void coord_ready(struct coord *c, struct coord_from from, struct step_id id);
 void coord_passed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part);
-void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text);
+void coord_failed(struct coord *c, struct coord_from from, struct step_id id, bool storage, int rc, const char *text);
 void coord_left_out(struct coord *c, struct coord_from from, struct step_id id);
 void coord_cleared(struct coord *c, uint32_t node, struct step_id id);
 void coord_forgot(struct coord *c, uint32_t node, struct step_id id);

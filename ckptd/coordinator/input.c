@@ -76,7 +76,7 @@ void coord_input(struct coord *c, struct coord_from from, const struct peer_repo
 		coord_cleared(c, from.node, r->save.id);
 		return;
 	case PEER_FAILED:
-		coord_failed(c, from, r->save.id, r->save.rc, r->save.text);
+		coord_failed(c, from, r->save.id, r->save.flag, r->save.rc, r->save.text);
 		return;
 	case PEER_LEFT_OUT:
 		coord_left_out(c, from, r->save.id);

@@ -22,10 +22,10 @@ void coord_order_save(struct coord *c, uint32_t node, enum peer_type type, struc
 	coord_order(c, node, &(struct peer_order){.type = type, .save.id = id});
 }
 
-void coord_order_failure(struct coord *c, uint32_t node, enum peer_type type, struct step_id id, int rc,
+void coord_order_failure(struct coord *c, uint32_t node, enum peer_type type, struct step_id id, bool storage, int rc,
 			 const char *text)
 {
-	struct peer_order order = {.type = type, .save = {.id = id, .rc = rc}};
+	struct peer_order order = {.type = type, .save = {.id = id, .rc = rc, .flag = storage}};
 	snprintf(order.save.text, sizeof(order.save.text), "%s", text);
 	coord_order(c, node, &order);
 }

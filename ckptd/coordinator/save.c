@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FAILED_ELSEWHERE "this save has failed on another node"
+
 void coord_save_free(struct coord_save *s)
 {
 	list_remove(&s->link);
@@ -63,9 +65,8 @@ struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, stru
 		return s ? s : find_or_make(c, id);
 	/* Else it has nothing there, or has been told what to do with it. */
 	bool written = s && s->place == PLACE_DROPPED;
-	coord_order_failure(c, from.node, PEER_FAIL, id, -ECANCELED,
-			    left_out ? "a rank of another node had no free slot for this step"
-				     : "this save has failed on another node");
+	coord_order_failure(c, from.node, PEER_FAIL, id, false, -ECANCELED,
+			    left_out ? "a rank of another node had no free slot for this step" : FAILED_ELSEWHERE);
 	if (!written)
 		coord_order_clear(c, from.node, id, true);
 	return NULL;
@@ -83,26 +84,54 @@ static void order_clear(struct coord *c, struct step_id id, bool kept)
 	coord_each(c, n) coord_order_clear(c, n, id, kept);
 }
 
-void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *text)
+/* Its directory is dropped; one that has been given up already goes its way. */
+static void fail(struct coord *c, struct coord_save *s, bool storage, int rc, const char *text)
 {
 	struct step_id id = s->id;
-	bool is_there = s->place != PLACE_NONE;
-	s->failed = true;
-	s->place = is_there ? PLACE_DROPPED : PLACE_NONE;
+	enum place was = s->place;
+	bool is_there = was >= PLACE_MAKING && was <= PLACE_SEALING;
+	s->unwritten = true;
+	s->place = is_there ? PLACE_DROPPED : was;
 	free(s->parts);
-	coord_divergence_free(s->vote);
 	s->parts = NULL;
-	s->vote = NULL;
-	coord_each(c, n) coord_order_failure(c, n, PEER_FAIL, id, rc, text);
+	coord_each(c, n) coord_order_failure(c, n, PEER_FAIL, id, storage, rc, text);
 	if (is_there)
 		c->orders->drop(c->orders->arg, id, rc, text);
-	else
+	else if (was == PLACE_NONE)
 		order_clear(c, id, true);
 }
 
-static void show(struct coord *c, struct coord_save *s, enum level_shown level)
+void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *text)
+{
+	s->failed = true;
+	coord_divergence_free(s->vote);
+	s->vote = NULL;
+	fail(c, s, false, rc, text);
+	coord_saves_in_turn(c);
+}
+
+void coord_save_fail_storage(struct coord *c, struct coord_save *s, int rc, const char *text)
+{
+	if (s->shown >= LEVEL_CAPTURED)
+		coord_save_fail(c, s, rc, text);
+	else if (!s->unwritten)
+		fail(c, s, true, rc, text);
+}
+
+/* A node that wants to write, or has written, what does not come to storage. */
+static void refuse_unwritten(struct coord *c, const struct coord_save *s, uint32_t node)
+{
+	struct step_id id = s->id;
+	bool dropped = s->place == PLACE_DROPPED; /* else it is told what to do with it */
+	coord_order_failure(c, node, PEER_FAIL, id, true, -ECANCELED, FAILED_ELSEWHERE);
+	if (!dropped)
+		coord_order_clear(c, node, id, true);
+}
+
+void coord_save_show(struct coord *c, struct coord_save *s, enum level_shown level)
 {
 	s->shown = level;
+	s->failed = s->unwritten; /* and all know it */
 	c->has_saved = true;
 	c->unserved = false;
 	coord_divergence_free(s->vote);
@@ -113,8 +142,10 @@ static void show(struct coord *c, struct coord_save *s, enum level_shown level)
 		coord_restore_stored(c, s->id);
 	}
 	order_level(c, s->id, level);
-	if (level >= LEVEL_CAPTURED)
-		coord_copy_next(c);
+	if (level < LEVEL_CAPTURED)
+		return;
+	coord_copy_next(c);
+	coord_saves_in_turn(c);
 }
 
 struct step_id coord_newest_captured(const struct coord *c)
@@ -139,8 +170,7 @@ void coord_show_replicated(struct coord *c, struct step_id id)
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
-/* True when with it all ranks are there. */
-static bool take(const struct coord *c, struct coord_save *s, uint32_t node, unsigned what)
+bool coord_save_take(const struct coord *c, struct coord_save *s, uint32_t node, unsigned what)
 {
 	if (!(s->said[node] & 1u << what))
 		s->ranks[what] += c->nodes[node].ranks;
@@ -194,7 +224,7 @@ void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
 	struct coord_save *s = coord_save_hear(c, from, id);
 	if (!s)
 		return;
-	if (take(c, s, from.node, SAID_COPIED))
+	if (coord_save_take(c, s, from.node, SAID_COPIED))
 		s->copied = true;
 	if (!sound(c, s, from.node) || id.epoch != c->epoch || c->nodes[from.node].ranks == c->world)
 		return;
@@ -212,27 +242,24 @@ void coord_reached(struct coord *c, struct coord_from from, struct step_id id, e
 	struct coord_save *s = coord_save_hear(c, from, id);
 	if (!s || !sound(c, s, from.node))
 		return;
-	bool all = take(c, s, from.node, level) && s->shown < level;
-	char text[WIRE_TEXT_MAX];
-	int rc = all && level == LEVEL_CAPTURED ? coord_divergence_trust(c, s->vote, id, text) : 0;
-	if (rc == -EUCLEAN)
-		coord_save_fail(c, s, rc, text);
-	else if (all && !rc)
-		show(c, s, level);
-	else if (rc)
-		return;             /* it is asked about, and may have failed already */
-	else if (s->shown >= level) /* a node that has come back */
+	if (coord_save_take(c, s, from.node, level) && s->shown < level) {
+		if (level == LEVEL_CAPTURED)
+			coord_save_decide(c, s);
+		else
+			coord_save_show(c, s, level);
+	} else if (s->shown >= level) { /* a node that has come back */
 		coord_order_level(c, from.node, id, s->shown);
+	}
 }
 
-static void seal(struct coord *c, struct coord_save *s)
+void coord_save_seal(struct coord *c, struct coord_save *s)
 {
 	AUTO_WBUF struct wbuf manifest = {0};
 	if (s->place != PLACE_MADE || s->ranks[SAID_PREPARED] != c->world)
 		return;
 	int rc = coord_manifest(c, s->id, s->parts, &manifest);
 	if (rc) {
-		coord_save_fail(c, s, rc, "no memory for the manifest");
+		coord_save_fail_storage(c, s, rc, "no memory for the manifest");
 		return;
 	}
 	s->place = PLACE_SEALING;
@@ -266,7 +293,7 @@ static void keep_newer(struct coord *c, struct coord_save *s)
 	bool newer = step_compare(s->id, other->id) > 0;
 	snprintf(text, sizeof(text), "superseded: a daemon was restarted, and step %lu is being written",
 		 (unsigned long)(newer ? s : other)->id.step);
-	coord_save_fail(c, newer ? other : s, -ECANCELED, text);
+	coord_save_fail_storage(c, newer ? other : s, -ECANCELED, text);
 }
 
 /* Of a node that came back while what the others had was brought to storage. */
@@ -274,7 +301,7 @@ static void refuse_brought(struct coord *c, struct coord_save *s)
 {
 	char text[WIRE_TEXT_MAX];
 	snprintf(text, sizeof(text), "it is on storage, as one of epoch %u", c->brought.as.epoch);
-	coord_save_fail(c, s, -EALREADY, text);
+	coord_save_fail_storage(c, s, -EALREADY, text);
 }
 
 /* What a spill writes is written once; and what it cannot is, after it, by those who are all there again. */
@@ -293,7 +320,7 @@ static void make(struct coord *c, struct coord_save *s)
 	}
 	keep_newer(c, s);
 	s = find(c, id, &after); /* whoever was told may have forgotten it */
-	if (!s || s->failed)
+	if (!s || s->unwritten)
 		return;
 	s->place = PLACE_MAKING;
 	c->orders->make(c->orders->arg, id);
@@ -310,7 +337,9 @@ static void want(struct coord *c, struct coord_save *s)
 void coord_ready(struct coord *c, struct coord_from from, struct step_id id)
 {
 	struct coord_save *s = coord_save_hear(c, from, id);
-	if (s)
+	if (s && s->unwritten)
+		refuse_unwritten(c, s, from.node);
+	else if (s)
 		want(c, s);
 }
 
@@ -321,7 +350,7 @@ void coord_saves_resume(struct coord *c)
 		bool waited = s->waits;
 		it = it->next;
 		s->waits = false;
-		if (!waited || s->failed)
+		if (!waited || s->unwritten)
 			continue;
 		want(c, s);
 		it = c->saves.next; /* whoever was told may have forgotten others */
@@ -333,7 +362,7 @@ void coord_passed(struct coord *c, struct coord_from from, struct step_id id, in
 	struct coord_save *s = coord_save_hear(c, from, id);
 	for (uint32_t n = 0; s && n < c->nnodes; n++)
 		if (c->nodes[n].ranks && n != from.node)
-			coord_order_failure(c, n, PEER_SKIP, id, rc, text);
+			coord_order_failure(c, n, PEER_SKIP, id, true, rc, text);
 }
 
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part)
@@ -344,142 +373,39 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 		coord_order_level(c, from.node, id, LEVEL_DURABLE);
 	if (!s || s->shown >= LEVEL_DURABLE)
 		return;
+	if (s->unwritten) {
+		refuse_unwritten(c, s, from.node);
+		return;
+	}
 	if (!s->parts)
 		s->parts = calloc(c->nnodes, sizeof(*s->parts));
 	if (!s->parts) {
-		coord_save_fail(c, s, -ENOMEM, "no memory for the parts of the manifest");
+		coord_save_fail_storage(c, s, -ENOMEM, "no memory for the parts of the manifest");
 		return;
 	}
 	s->parts[from.node] = *part;
-	take(c, s, from.node, SAID_PREPARED);
+	coord_save_take(c, s, from.node, SAID_PREPARED);
 	make(c, s); /* by order of an earlier life of the coordinator */
 	s = find(c, id, &after);
 	if (s)
-		seal(c, s);
+		coord_save_seal(c, s);
 }
 
 /* Who is prepared has given its word for good: once all have, none can take it back. */
-void coord_failed(struct coord *c, struct coord_from from, struct step_id id, int rc, const char *text)
+void coord_failed(struct coord *c, struct coord_from from, struct step_id id, bool storage, int rc, const char *text)
 {
 	struct list *after;
 	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : find(c, id, &after);
 	if (from.epoch != c->epoch && !(s && (s->place == PLACE_MAKING || s->place == PLACE_MADE)))
 		return; /* else: it has refused to write it, and may know nothing of it any more */
-	if (s && s->failed && s->place != PLACE_DROPPED)
-		coord_order_clear(c, from.node, id, true); /* it has not heard of that, or of the failure */
-	else if (s && !s->failed && s->place != PLACE_SEALING)
+	if (!s || s->place == PLACE_SEALING)
+		return;
+	if (storage ? s->unwritten : s->failed) {
+		if (s->place != PLACE_DROPPED)
+			coord_order_clear(c, from.node, id, true); /* it has not heard of that, or of the failure */
+	} else if (storage) {
+		coord_save_fail_storage(c, s, rc, text);
+	} else {
 		coord_save_fail(c, s, rc, text);
-}
-
-/* ---- its directory --------------------------------------------------------------------------------------------- */
-
-static void order_writes(struct coord *c, struct coord_save *s)
-{
-	struct peer_order order = {.type = PEER_WRITE, .save = {.id = s->id, .flag = s->found}};
-	if (!coord_parts_known(c))
-		return;
-	s->ordered = true;
-	coord_each(c, n)
-	{
-		order.save.parts = c->nodes[n].parts;
-		coord_order(c, n, &order);
 	}
-}
-
-void coord_made(struct coord *c, struct step_id id, bool found)
-{
-	struct list *after;
-	struct coord_save *s = find(c, id, &after);
-	if (coord_spill_made(c, id, found) || !s || s->place != PLACE_MAKING)
-		return;
-	s->place = PLACE_MADE;
-	s->found = found;
-	s->ordered = false;
-	order_writes(c, s);
-	s = find(c, id, &after);
-	if (s)
-		seal(c, s);
-}
-
-void coord_saves_write(struct coord *c)
-{
-	for (struct list *it = c->saves.next; it != &c->saves;) {
-		struct coord_save *s = save_of(it);
-		it = it->next;
-		if (s->place != PLACE_MADE || s->ordered)
-			continue;
-		order_writes(c, s);
-		it = c->saves.next; /* whoever was told may have forgotten others */
-	}
-}
-
-void coord_sealed(struct coord *c, struct step_id id)
-{
-	struct list *after;
-	struct coord_save *s = find(c, id, &after);
-	if (coord_spill_sealed(c, id) || !s || s->place != PLACE_SEALING)
-		return;
-	s->place = PLACE_NONE;
-	show(c, s, LEVEL_DURABLE);
-}
-
-void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
-{
-	struct list *after;
-	struct coord_save *s = find(c, id, &after);
-	if (!coord_spill_spoiled(c, id, rc, text) && s && !s->failed)
-		coord_save_fail(c, s, rc, text);
-}
-
-static void free_forgotten(struct coord *c, struct coord_save *s)
-{
-	if (s->ranks[SAID_FORGOT] == c->attending && s->place == PLACE_NONE)
-		coord_save_free(s);
-}
-
-static void remove_cleared(struct coord *c, struct coord_save *s)
-{
-	struct step_id id = s->id;
-	if (s->place != PLACE_LEFT || s->ranks[SAID_CLEARED] != c->attending)
-		return;
-	s->place = PLACE_NONE;
-	free_forgotten(c, s);
-	c->orders->remove(c->orders->arg, id);
-}
-
-void coord_left(struct coord *c, struct step_id id, bool kept)
-{
-	struct list *after;
-	struct coord_save *s = find(c, id, &after);
-	if (coord_spill_left(c, id, kept))
-		return;
-	if (!s || s->place != PLACE_DROPPED) {
-		c->orders->remove(c->orders->arg, id);
-		return;
-	}
-	s->place = PLACE_LEFT;
-	order_clear(c, id, kept);
-	s = find(c, id, &after);
-	if (s)
-		remove_cleared(c, s); /* where nobody has a part in it any more */
-}
-
-void coord_cleared(struct coord *c, uint32_t node, struct step_id id)
-{
-	struct list *after;
-	struct coord_save *s = find(c, id, &after);
-	if (!s || s->place != PLACE_LEFT)
-		return;
-	take(c, s, node, SAID_CLEARED);
-	remove_cleared(c, s);
-}
-
-void coord_forgot(struct coord *c, uint32_t node, struct step_id id)
-{
-	struct list *after;
-	struct coord_save *s = find(c, id, &after);
-	if (!s)
-		return;
-	take(c, s, node, SAID_FORGOT);
-	free_forgotten(c, s);
 }

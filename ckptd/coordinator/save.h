@@ -1,4 +1,4 @@
-/* A save as the coordinator knows it: for coordinator/save.c, and coordinator/compare.c. */
+/* A save as the coordinator knows it: for coordinator/save*.c, and coordinator/compare.c. */
 #ifndef CKPTD_COORDINATOR_SAVE_H
 #define CKPTD_COORDINATOR_SAVE_H
 
@@ -21,7 +21,9 @@ struct coord_save {
 	struct list link;
 	struct step_id id;
 	bool failed;
-	bool copied; /* every rank had copied it while the epoch lasted: it stays so when a node is lost */
+	bool unwritten; /* it does not come to storage; whether its copies in memory are good is said when all are compared */
+	bool in_turn; /* all have captured it, and an older one is not decided */
+	bool copied;  /* every rank had copied it while the epoch lasted: it stays so when a node is lost */
 	enum place place;
 	bool found;   /* a checkpoint is in it */
 	bool ordered; /* to be written */
@@ -43,7 +45,19 @@ struct coord_save *coord_save_find(struct coord *c, struct step_id id); /* NULL:
 /* What a node says of a save, when it may say anything. NULL: nothing is to be done. */
 struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id);
 void coord_save_free(struct coord_save *s);
+/* True when with it all ranks are there. */
+bool coord_save_take(const struct coord *c, struct coord_save *s, uint32_t node, unsigned what);
+/* A level is true for all ranks. Whoever is told may forget saves. */
+void coord_save_show(struct coord *c, struct coord_save *s, enum level_shown level);
+/* When all parts are prepared. */
+void coord_save_seal(struct coord *c, struct coord_save *s);
+/* coordinator/compare.c. All have captured it, and said what they hold: it is shown, has failed, is asked about, or waits for an older one. */
+void coord_save_decide(struct coord *c, struct coord_save *s);
+/* What has waited for an older one, that is decided now, or gone. */
+void coord_saves_in_turn(struct coord *c);
 /* On all nodes. Whoever is told may forget saves, this one too. */
 void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *text);
+/* The same, towards storage alone: what is captured, or will be, stays in memory, and its replicas are compared. */
+void coord_save_fail_storage(struct coord *c, struct coord_save *s, int rc, const char *text);
 
 #endif

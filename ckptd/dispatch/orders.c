@@ -136,7 +136,7 @@ static void obey(struct job *job, const struct peer_order *order)
 		saves_level(&job->saves, order->save.id, order->save.level);
 		return;
 	case PEER_FAIL:
-		saves_fail(&job->saves, order->save.id, order->save.rc, order->save.text);
+		saves_fail(&job->saves, order->save.id, order->save.flag, order->save.rc, order->save.text);
 		return;
 	case PEER_COPY:
 		copies_order(&job->copies, order->save.id);

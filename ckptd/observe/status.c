@@ -74,7 +74,7 @@ static json_t *rank_json(const struct rank *rank, uint64_t now)
 
 static json_t *snapshot_json(const struct snapshot *s)
 {
-	int rc = s->rc ? s->rc : s->storage_rc;
+	int rc = snapshot_error(s);
 	return json_pack("{s:I, s:i, s:s, s:b, s:b, s:b, s:o}", "step", (json_int_t)s->id.step, "epoch",
 			 (int)s->id.epoch, "state", snapshot_state_name(s->state), "in_memory", snapshot_in_memory(s),
 			 "to_storage", snapshot_to_storage(s), "stays", s->stays, "error",

@@ -56,11 +56,17 @@ static void say_rank(const struct job *job, enum peer_type type, uint32_t rank, 
 	participant_say(job, &r);
 }
 
-static void say_save(const struct job *job, enum peer_type type, struct step_id id, int rc, const char *text)
+static void say_failure(const struct job *job, enum peer_type type, struct step_id id, bool storage, int rc,
+			const char *text)
 {
-	struct peer_report r = {.type = type, .save = {.id = id, .rc = rc}};
+	struct peer_report r = {.type = type, .save = {.id = id, .rc = rc, .flag = storage}};
 	snprintf(r.save.text, sizeof(r.save.text), "%s", text);
 	participant_say(job, &r);
+}
+
+static void say_save(const struct job *job, enum peer_type type, struct step_id id, const char *text)
+{
+	say_failure(job, type, id, false, 0, text);
 }
 
 /* All ranks here train in the epoch that they have entered, or could. */
@@ -203,7 +209,7 @@ void participant_fetched(const struct job *job, struct step_id id, int rc, enum 
 
 void participant_copied(const struct job *job, struct step_id id)
 {
-	say_save(job, PEER_COPIED, id, 0, "");
+	say_save(job, PEER_COPIED, id, "");
 }
 
 void participant_reached(const struct job *job, struct step_id id, enum level_shown level)
@@ -213,7 +219,7 @@ void participant_reached(const struct job *job, struct step_id id, enum level_sh
 
 void participant_uncopied(const struct job *job, struct step_id id, const char *why)
 {
-	say_save(job, PEER_UNCOPIED, id, 0, why);
+	say_save(job, PEER_UNCOPIED, id, why);
 }
 
 void participant_prepared(const struct job *job, struct step_id id, const struct peer_part *part)
@@ -223,27 +229,27 @@ void participant_prepared(const struct job *job, struct step_id id, const struct
 
 void participant_ready(const struct job *job, struct step_id id)
 {
-	say_save(job, PEER_READY, id, 0, "");
+	say_save(job, PEER_READY, id, "");
 }
 
 void participant_passed(const struct job *job, struct step_id id, int rc, const char *text)
 {
-	say_save(job, PEER_SKIPPED, id, rc, text);
+	say_failure(job, PEER_SKIPPED, id, true, rc, text);
 }
 
 void participant_cleared(const struct job *job, struct step_id id)
 {
-	say_save(job, PEER_CLEARED, id, 0, "");
+	say_save(job, PEER_CLEARED, id, "");
 }
 
-void participant_failed(const struct job *job, struct step_id id, int rc, const char *text)
+void participant_failed(const struct job *job, struct step_id id, bool storage, int rc, const char *text)
 {
-	say_save(job, PEER_FAILED, id, rc, text);
+	say_failure(job, PEER_FAILED, id, storage, rc, text);
 }
 
 void participant_forgot(const struct job *job, struct step_id id)
 {
-	say_save(job, PEER_FORGOT, id, 0, "");
+	say_save(job, PEER_FORGOT, id, "");
 }
 
 void participant_capacity(const struct job *job, const struct peer_capacity *assignment)

@@ -43,7 +43,8 @@ void participant_prepared(const struct job *job, struct step_id id, const struct
 void participant_ready(const struct job *job, struct step_id id);
 void participant_passed(const struct job *job, struct step_id id, int rc, const char *text);
 void participant_cleared(const struct job *job, struct step_id id);
-void participant_failed(const struct job *job, struct step_id id, int rc, const char *text);
+/* storage: towards storage alone. */
+void participant_failed(const struct job *job, struct step_id id, bool storage, int rc, const char *text);
 void participant_forgot(const struct job *job, struct step_id id);
 /* As soon as all arenas are there. */
 void participant_shares(const struct job *job);

@@ -136,10 +136,12 @@ static bool waits(const struct snapshot *s)
 static void give_up_hopeless(struct saves *saves, struct snapshot *s)
 {
 	if (saves->job->storage->root < 0)
-		snapshot_fail(s, -EINVAL, "this daemon has no store: start ckptd with --store, or save to memory");
+		snapshot_fail_storage(s, -EINVAL,
+				      "this daemon has no store: start ckptd with --store, or save to memory");
 	else if (s->id.epoch > EPOCH_MAX)
-		snapshot_fail(s, -EOVERFLOW, "epoch %u has no name in a store: start the job anew under another name",
-			      s->id.epoch);
+		snapshot_fail_storage(s, -EOVERFLOW,
+				      "epoch %u has no name in a store: start the job anew under another name",
+				      s->id.epoch);
 	else if (complete_in_memory(saves->committing) && step_compare(s->id, saves->committing->id) < 0)
 		supersede(s, saves->committing);
 	else

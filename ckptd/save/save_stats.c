@@ -134,7 +134,7 @@ static void note_verified(struct save_stats *m, const struct snapshot *s, const 
 
 static enum save_failure failure_of(const struct snapshot *s)
 {
-	int rc = s->rc ? s->rc : s->storage_rc;
+	int rc = snapshot_error(s);
 	if ((rc == -ECANCELED || rc == -EALREADY) && s->storage_rc)
 		return SAVE_FAILED_SUPERSEDED;
 	if (s->storage_rc)
@@ -196,7 +196,7 @@ static void fill(struct save_record *r, const struct snapshot *s, enum level_sho
 	}
 	if (level >= LEVEL_VERIFIED)
 		r->verified_ns = since_begin(s, s->verified_ns);
-	r->rc = s->rc ? s->rc : s->storage_rc;
+	r->rc = snapshot_error(s);
 	snprintf(r->error, sizeof(r->error), "%.*s", SAVE_STATS_TEXT_MAX - 1, r->rc ? s->err.text : "");
 }
 

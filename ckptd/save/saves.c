@@ -214,7 +214,7 @@ static void commit_failed(struct node_part *c)
 {
 	struct snapshot *s = c->arg;
 	s->saves->failed++;
-	snapshot_fail_storage(s, c->rc, c->err.text);
+	snapshot_fail_storage(s, c->rc, "%s", c->err.text);
 }
 
 static void commit_done(struct node_part *c)
@@ -286,7 +286,7 @@ static void pump_commit(struct saves *saves)
 	struct snapshot *next = ordered || !saves_decide(saves) ? ordered : queue_next(saves);
 	int rc = next ? start_commit(saves, next) : 0;
 	if (rc)
-		snapshot_fail(next, rc, "cannot start the commit: %s", err_name(rc));
+		snapshot_fail_storage(next, rc, "cannot start the commit: %s", err_name(rc));
 	else if (ordered)
 		node_part_write(next->commit, saves->ordered.flag, saves->ordered.maker, &saves->ordered.parts);
 	else if (next)

@@ -53,10 +53,11 @@ void saves_poison(struct saves *saves, uint32_t epoch);
  * as they are: the others may count on them. */
 void saves_abandon(struct saves *saves, const char *why);
 
-/* The coordinator's orders: a level is true for every rank of the job; the save has failed; its directory is there, and the local part
- * is written into it, or, where a checkpoint was found, compared; it stays in memory; what was written of one that has failed goes, unless it is kept. */
+/* The coordinator's orders: a level is true for every rank of the job; the save has failed, perhaps towards storage alone; its directory is
+ * there, and the local part is written into it, or, where a checkpoint was found, compared; it stays in memory; what was written of one that
+ * has failed goes, unless it is kept. */
 void saves_level(struct saves *saves, struct step_id id, enum level_shown level);
-void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text);
+void saves_fail(struct saves *saves, struct step_id id, bool storage, int rc, const char *text);
 void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text);
 void saves_write(struct saves *saves, const struct peer_save *order);
 void saves_clear(struct saves *saves, const struct peer_save *order);

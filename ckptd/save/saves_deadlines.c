@@ -27,8 +27,8 @@ static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 		snapshot_fail(s, -ETIMEDOUT, "not captured within %lu ms: rank %u %s",
 			      (unsigned long)policy->save_timeout_ms, s->late_rank, phase_text(s->late_phase));
 	else if (s->commit && may_stall(s->commit) && now - s->commit->progress_ns > stall_ns)
-		snapshot_fail(s, -ETIMEDOUT, "storage made no progress for %lu ms (commit state %s)",
-			      (unsigned long)policy->stall_timeout_ms, node_part_state_name(s->commit->state));
+		snapshot_fail_storage(s, -ETIMEDOUT, "storage made no progress for %lu ms (commit state %s)",
+				      (unsigned long)policy->stall_timeout_ms, node_part_state_name(s->commit->state));
 	if (s->commit && s->commit->state == NODE_PART_STOPPED && now - s->commit->progress_ns > 2 * stall_ns)
 		node_part_clear(s->commit, 0); /* nobody says what is to become of it */
 }

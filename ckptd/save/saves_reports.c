@@ -64,7 +64,7 @@ void saves_compare(struct saves *saves, const struct peer_compare *ask)
 	const struct snapshot *s = saves_find(saves, ask->id);
 	struct peer_report answer = {.type = PEER_COMPARED};
 	if (!s || s->state == SNAPSHOT_FAILED) {
-		participant_failed(saves->job, ask->id, -ENODATA, "this node does not have it in memory");
+		participant_failed(saves->job, ask->id, false, -ENODATA, "this node does not have it in memory");
 		return;
 	}
 	if (!s->told)
@@ -113,7 +113,7 @@ void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
 	if (saves->reporting)
 		return; /* it is the coordinator who has said so */
 	saves->reporting++;
-	participant_failed(saves->job, s->id, rc, s->err.text);
+	participant_failed(saves->job, s->id, !s->rc, rc, s->err.text);
 	saves->reporting--;
 }
 
@@ -217,13 +217,15 @@ void saves_level(struct saves *saves, struct step_id id, enum level_shown level)
 		set_verified(saves, s);
 }
 
-void saves_fail(struct saves *saves, struct step_id id, int rc, const char *text)
+void saves_fail(struct saves *saves, struct step_id id, bool storage, int rc, const char *text)
 {
 	struct snapshot *s = saves_find(saves, id);
 	if (!step_compare(saves->ordered.id, id))
 		saves->ordered.id = (struct step_id){0};
 	saves->reporting++;
-	if (s)
+	if (s && storage)
+		snapshot_fail_storage(s, rc, "%s", text);
+	else if (s)
 		snapshot_fail(s, rc, "%s", text);
 	else
 		participant_forgot(saves->job, id);
@@ -249,11 +251,15 @@ static bool never_comes(const struct saves *saves, struct step_id id)
 	return !list_empty(&saves->snapshots) && step_compare(snapshot_of(saves->snapshots.prev)->id, id) > 0;
 }
 
+/* What is good in memory, or may be begun yet, is refused towards storage alone. */
 static void refuse_order(struct saves *saves, struct step_id id)
 {
+	const struct snapshot *s = saves_find(saves, id);
+	bool storage = s ? !s->rc && !s->damaged : !never_comes(saves, id);
 	if (!step_compare(saves->ordered.id, id))
 		saves->ordered.id = (struct step_id){0};
-	participant_failed(saves->job, id, -ENODATA, "this node does not have it in memory");
+	participant_failed(saves->job, id, storage, -ENODATA,
+			   storage ? "this node does not write it" : "this node does not have it in memory");
 }
 
 /* What is being written already is prepared in its own time, and told so. True: nothing else is to be done. */

@@ -346,27 +346,30 @@ static void fail(struct snapshot *s, bool in_memory, int rc)
 		node_part_abort(s->commit, rc, s->err.text);
 	saves_report(s->saves, s, rc);
 	snapshot_publish(s);
-	if (s->rc || s->commit)
+	if (s->rc || s->commit || s->state < SNAPSHOT_CAPTURED)
 		saves_failed(s->saves, s, rc);
 	else
 		saves_passed(s->saves, s, rc);
 }
 
-static void fail_saying(struct snapshot *s, bool stays, int rc, const char *fmt, va_list ap)
+enum failure { FAIL_WHOLLY, FAIL_STORAGE, FAIL_BY_POLICY };
+
+static void fail_saying(struct snapshot *s, enum failure how, int rc, const char *fmt, va_list ap)
 {
-	if (s->rc || (s->storage_rc && s->state >= SNAPSHOT_CAPTURED))
+	bool captured = s->state >= SNAPSHOT_CAPTURED, in_memory = captured || how != FAIL_WHOLLY;
+	if (s->rc || (s->storage_rc && in_memory))
 		return;
 	s->storage_rc = 0;
-	s->stays = stays && s->state >= SNAPSHOT_CAPTURED;
+	s->stays = captured && how == FAIL_BY_POLICY;
 	vsnprintf(s->err.text, sizeof(s->err.text), fmt, ap);
-	fail(s, s->state >= SNAPSHOT_CAPTURED, rc);
+	fail(s, in_memory, rc);
 }
 
 void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	fail_saying(s, false, rc, fmt, ap);
+	fail_saying(s, FAIL_WHOLLY, rc, fmt, ap);
 	va_end(ap);
 }
 
@@ -374,16 +377,16 @@ void snapshot_stay(struct snapshot *s, int rc, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	fail_saying(s, true, rc, fmt, ap);
+	fail_saying(s, FAIL_BY_POLICY, rc, fmt, ap);
 	va_end(ap);
 }
 
-void snapshot_fail_storage(struct snapshot *s, int rc, const char *text)
+void snapshot_fail_storage(struct snapshot *s, int rc, const char *fmt, ...)
 {
-	if (s->rc || s->storage_rc)
-		return;
-	snprintf(s->err.text, sizeof(s->err.text), "%s", text);
-	fail(s, s->state >= SNAPSHOT_CAPTURED || (s->told && s->told == s->saves->job->epoch), rc);
+	va_list ap;
+	va_start(ap, fmt);
+	fail_saying(s, FAIL_STORAGE, rc, fmt, ap);
+	va_end(ap);
 }
 
 bool snapshot_to_storage(const struct snapshot *s)
@@ -478,9 +481,9 @@ void snapshot_publish(struct snapshot *s)
 	}
 	struct level level = {.id = s->id,
 			      .level = level_of(s),
-			      .error = s->rc         ? s->rc
-				       : s->promoted ? (s->passed_over ? -EOPNOTSUPP : 0)
-						     : s->storage_rc, /* an promoted's ranks asked for memory only */
+			      .error = !s->rc && s->promoted
+					       ? (s->passed_over ? -EOPNOTSUPP : 0)
+					       : snapshot_error(s), /* an promoted's ranks asked for memory only */
 			      .late_rank = s->late_rank,
 			      .late_phase = s->late_phase};
 	if (level.level == s->shown_level && level.error == s->shown_error && level.late_rank == s->shown_rank &&

@@ -2,7 +2,7 @@
  * for every rank.
  *
  *   OPEN ──► COPIED ──► CAPTURED ──► DURABLE ──► VERIFIED
- *     └────────┴──► FAILED              (the memory copy of a CAPTURED one stays good when storage fails: storage_rc)
+ *     └────────┴──► FAILED              (when storage fails the memory copy goes on, and stays good: storage_rc)
  *
  * From CAPTURED on it may also become replicated, before or after it is on storage.
  *
@@ -108,15 +108,21 @@ bool snapshot_undecided(const struct snapshot *s);
 void snapshot_captured(struct snapshot *s);
 /* Ends it; a captured one keeps its memory and only fails towards storage. `gone`: see part_release. */
 void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* A policy keeps it in memory, where it is captured; else it fails. */
+/* A policy keeps it in memory. */
 void snapshot_stay(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Of what was being written. That its part is captured here was told before: whether it is so everywhere, and so stays in memory, is for the
- * coordinator to say, which is told, and answers with another failure, or shows it as captured. */
-void snapshot_fail_storage(struct snapshot *s, int rc, const char *text);
+/* It does not come to storage. Whether it stays in memory is for the coordinator to say, once all have digested it: it is compared as if it had
+ * been for memory only. Until then its ranks are not told. */
+void snapshot_fail_storage(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* The only place where the state changes; an illegal transition ends the daemon, which restarts without losing the arenas. */
 void snapshot_set_state(struct snapshot *s, enum snapshot_state state);
 const char *snapshot_state_name(enum snapshot_state state);
+
+/* What is wrong with it, as far as is known; 0: nothing. */
+static inline int snapshot_error(const struct snapshot *s)
+{
+	return s->rc ? s->rc : s->state >= SNAPSHOT_CAPTURED ? s->storage_rc : 0;
+}
 
 /* It is to be written, or is being written. */
 bool snapshot_to_storage(const struct snapshot *s);

@@ -64,6 +64,7 @@ static void on_save(struct told *t, enum peer_type type, const struct peer_save 
 	case PEER_FAIL:
 		t->failed = save->id;
 		t->failure = save->rc;
+		t->towards_storage = save->flag;
 		snprintf(t->text, sizeof(t->text), "%s", save->text);
 		return;
 	case PEER_COPY:

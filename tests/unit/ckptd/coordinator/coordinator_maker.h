@@ -10,6 +10,7 @@ extern struct coord *coord;
 extern struct told {
 	uint32_t epoch, raised, joined, looked, fetched, restored, refused, told;
 	int refusal, failure, away;
+	bool towards_storage;      /* the failure is */
 	uint32_t resumes, resumed; /* how often it was told to go on, and in which epoch */
 	struct step_id failed, copied, kept_step;
 	uint32_t copies, compares;

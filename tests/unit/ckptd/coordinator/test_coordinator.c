@@ -279,7 +279,7 @@ Test(coord, a_report_of_another_epoch_changes_nothing_and_is_counted)
 	coord_missing(coord, old, 0);
 	coord_restoring(coord, old, UINT64_MAX);
 	coord_reached(coord, old, s10, LEVEL_CAPTURED);
-	coord_failed(coord, old, s10, -EIO, "");
+	coord_failed(coord, old, s10, true, -EIO, "");
 	cr_expect_eq(coord_view(coord).epoch, epoch);
 	cr_expect_eq(coord_view(coord).stale, 6);
 }

@@ -122,7 +122,7 @@ Test(coord_copy, and_of_what_could_not_be_written)
 {
 	join_all();
 	capture(s10);
-	coord_failed(coord, from(1), s10, -ENOSPC, "no space");
+	coord_failed(coord, from(1), s10, true, -ENOSPC, "no space");
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_reached(coord, from(n), s10, LEVEL_REPLICATED);
 	expect_level(LEVEL_REPLICATED);

@@ -284,6 +284,97 @@ Test(coord_divergence, what_comes_after_it_in_the_same_epoch_is_not_trusted)
 	cr_expect_eq(told[0].level, LEVEL_CAPTURED, "%s", told[0].text);
 }
 
+static void reach_step(struct step_id id)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_reached(coord, from(n), id, LEVEL_CAPTURED);
+}
+
+static void vote_alike(struct step_id id)
+{
+	struct peer_replica_digests m = {.id = id, .n = 1, .of[0] = {SET, 1, PIECES}};
+	for (uint32_t n = 0; n < NODES; n++) {
+		coord_copied(coord, from(n), id);
+		coord_replica_digests(coord, from(n), &m);
+	}
+}
+
+/* In the later one the owner's flip is everywhere. */
+Test(coord_divergence, a_later_one_that_is_digested_first_waits_for_the_earlier_one)
+{
+	struct step_id later = {12, 1};
+	held[4][9] ^= 1;
+	vote_alike(later);
+	reach_step(later);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].level, LEVEL_PENDING, "step 12 was shown to node %u", n);
+	capture();
+	answer_all();
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].level, LEVEL_PENDING, "step 12 was shown to node %u", n);
+		cr_expect_eq(told[n].failure, -EUCLEAN);
+		cr_expect_eq(step_compare(told[n].failed, later), 0);
+	}
+}
+
+Test(coord_divergence, a_later_one_goes_on_when_the_earlier_one_is_alike)
+{
+	struct step_id later = {12, 1};
+	vote_alike(later);
+	reach_step(later);
+	cr_expect_eq(told[0].level, LEVEL_PENDING);
+	capture();
+	cr_expect_eq(told[0].level, LEVEL_CAPTURED);
+	cr_expect_eq(coord_newest_captured(coord).step, 12);
+}
+
+Test(coord_divergence, a_later_one_goes_on_when_the_earlier_one_has_failed)
+{
+	struct step_id later = {12, 1};
+	vote_alike(later);
+	reach_step(later);
+	coord_failed(coord, from(1), s10, false, -EBADMSG, "torn");
+	cr_expect_eq(coord_newest_captured(coord).step, 12);
+}
+
+Test(coord_divergence, what_cannot_be_written_is_compared_all_the_same)
+{
+	held[4][9] ^= 1;
+	coord_ready(coord, from(0), s10);
+	coord_spoiled(coord, s10, -ENOSPC, "no space");
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(told[n].failure == -ENOSPC && told[n].towards_storage, "node %u lost it", n);
+	coord_left(coord, s10, true);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_cleared(coord, n, s10);
+	cr_expect_eq(place.removed, 1);
+	capture();
+	cr_expect_eq(told[0].compares, 1);
+	told[0].failure = 0;
+	answer_all();
+	expect_finding("replicas differ: rank 4 deviates from the others in t9");
+	cr_expect_not(told[0].towards_storage);
+}
+
+Test(coord_divergence, what_cannot_be_written_and_is_alike_stays_in_memory)
+{
+	coord_ready(coord, from(0), s10);
+	coord_made(coord, s10, false);
+	coord_failed(coord, from(1), s10, true, -EIO, "disk");
+	cr_expect_eq(place.dropped, 1);
+	coord_left(coord, s10, false);
+	capture();
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].level, LEVEL_CAPTURED);
+		cr_expect(told[n].failure == -EIO && told[n].towards_storage);
+		coord_cleared(coord, n, s10);
+	}
+	cr_expect_eq(place.removed, 1);
+	cr_expect_eq(place.made, 1);
+	coord_ready(coord, from(0), s10);
+	cr_expect_eq(place.made, 1, "it is not made again");
+}
+
 static void finding(const uint64_t *sums, uint32_t n, const char *want)
 {
 	struct peer_sum ranks[40];

@@ -113,7 +113,7 @@ Test(coord_save, what_fails_on_one_node_fails_on_all_and_stays_so)
 	write(s10);
 	prepare(0, s10);
 	prepare(1, s10);
-	coord_failed(coord, from(2), s10, -ENOSPC, "no space");
+	coord_failed(coord, from(2), s10, true, -ENOSPC, "no space");
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect_eq(told[n].failure, -ENOSPC);
 	told[2].failure = 0;
@@ -128,7 +128,7 @@ Test(coord_save, what_has_failed_is_deleted_once_it_is_out_of_the_way)
 	capture(s10);
 	write(s10);
 	prepare(0, s10);
-	coord_failed(coord, from(2), s10, -ENOSPC, "no space");
+	coord_failed(coord, from(2), s10, true, -ENOSPC, "no space");
 	cr_expect_eq(place.dropped, 1);
 	coord_ready(coord, from(0), s10);
 	cr_expect_eq(place.made, 1, "its name is taken");
@@ -168,13 +168,13 @@ Test(coord_save, a_directory_that_cannot_be_made_fails_it_and_nothing_is_deleted
 Test(coord_save, who_has_no_part_in_a_directory_is_not_waited_for)
 {
 	join_all();
-	coord_failed(coord, from(1), s10, -EBADMSG, "torn");
+	coord_failed(coord, from(1), s10, false, -EBADMSG, "torn");
 	cr_expect_eq(place.dropped, 0);
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect(told[n].clears == 1 && told[n].kept);
 	capture(s20);
 	write(s20);
-	coord_failed(coord, from(1), s20, -EIO, "disk");
+	coord_failed(coord, from(1), s20, true, -EIO, "disk");
 	coord_left(coord, s20, false);
 	coord_cleared(coord, 0, s20);
 	coord_cleared(coord, 1, s20);
@@ -189,7 +189,7 @@ Test(coord_save, a_promise_is_kept_although_the_node_is_lost)
 	write(s10);
 	for (uint32_t n = 0; n < NODES; n++)
 		prepare(n, s10);
-	coord_failed(coord, from(1), s10, -EIO, "too late");
+	coord_failed(coord, from(1), s10, true, -EIO, "too late");
 	coord_gone(coord, 2, "node n2 is silent");
 	cr_expect_eq(told[0].failure, 0);
 	coord_sealed(coord, s10);

@@ -181,10 +181,40 @@ Test(queue, what_is_kept_by_the_word_of_another_node_is_written_by_its_order)
 		cr_assert(snapshot_to_storage(s) && !s->stays);
 	}
 	struct snapshot *failed = captured(4);
-	saves_fail(&job.saves, failed->id, -EIO, "the disk is broken");
+	saves_fail(&job.saves, failed->id, true, -EIO, "the disk is broken");
 	job.saves.ordered.id = failed->id;
 	cr_assert_null(saves_ordered(&job.saves));
 	cr_assert_eq(failed->storage_rc, -EIO);
+}
+
+/* Whatever keeps it from storage: its digests and replicas are compared, and nobody is told of an error before. */
+static void goes_on_in_memory(struct snapshot *s, int why)
+{
+	cr_assert_eq(s->state, SNAPSHOT_COPIED);
+	cr_assert_eq(s->storage_rc, why, "%d", s->storage_rc);
+	cr_assert_not(saves_wants_commit(s));
+	cr_assert_eq(snapshot_error(s), 0);
+	snapshot_captured(s);
+	cr_assert(s->state == SNAPSHOT_CAPTURED && snapshot_error(s) == why);
+}
+
+static struct snapshot *copied(uint64_t step)
+{
+	struct snapshot *s = captured(step);
+	s->state = SNAPSHOT_COPIED;
+	return s;
+}
+
+Test(queue, what_cannot_be_written_before_it_is_captured_goes_on_in_memory)
+{
+	struct snapshot *s = copied(1), *none = copied(2), *torn = copied(3);
+	saves_fail(&job.saves, s->id, true, -ENOSPC, "its directory cannot be made");
+	goes_on_in_memory(s, -ENOSPC);
+	d.storage.root = -1;
+	cr_assert_null(next());
+	goes_on_in_memory(none, -EINVAL);
+	saves_fail(&job.saves, torn->id, false, -EUCLEAN, "replicas differ");
+	cr_assert(torn->state == SNAPSHOT_FAILED && torn->rc == -EUCLEAN && !torn->storage_rc);
 }
 
 static bool is_written(uint64_t step)
