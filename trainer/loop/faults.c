@@ -107,17 +107,29 @@ int faults_add(struct faults *f, const char *name, uint64_t ms, uint64_t step)
 	return 0;
 }
 
+/* The index of it, or f->count. */
+static size_t find(const struct faults *f, enum faults_kind kind, uint64_t step)
+{
+	size_t i = 0;
+
+	while (i < f->count && (f->list[i].done || f->list[i].kind != kind || step < f->list[i].step))
+		i++;
+	return i;
+}
+
+bool faults_wait(const struct faults *f, enum faults_kind kind, uint64_t step)
+{
+	return find(f, kind, step) < f->count;
+}
+
 bool faults_take(struct faults *f, enum faults_kind kind, uint64_t step)
 {
-	for (size_t i = 0; i < f->count; i++) {
-		struct faults_one *one = &f->list[i];
+	size_t i = find(f, kind, step);
 
-		if (one->done || one->kind != kind || step < one->step)
-			continue;
-		one->done = true;
-		return true;
-	}
-	return false;
+	if (i == f->count)
+		return false;
+	f->list[i].done = true;
+	return true;
 }
 
 uint64_t faults_slow_ms(const struct faults *f, uint64_t step)

@@ -21,7 +21,7 @@ enum faults_kind {
 	FAULTS_ABSENT,          /* "absent": instead of the first collective */
 	FAULTS_MISMATCH,        /* "mismatch": another collective than the others are in */
 	FAULTS_NAN,             /* "nan": in a gradient */
-	FAULTS_FLIP,            /* "flip": a bit of a parameter, before the next save */
+	FAULTS_FLIP,            /* "flip": a bit of a parameter, before the next save that every rank has a slot for */
 	FAULTS_SLOW,            /* "slow": so many milliseconds in each of SLOW_STEPS steps */
 	FAULTS_EXIT_EARLY,      /* "exit-early": the process ends with status 0 */
 	FAULTS_KINDS,
@@ -46,7 +46,9 @@ int faults_parse(struct faults *faults, const char *text, char why[FAULTS_WHY_SI
 /* One more, from the next step on. -EINVAL: this rank does not know the name, or the list is full. */
 int faults_add(struct faults *faults, const char *name, uint64_t ms, uint64_t step);
 
-/* Whether one of the kind is to happen in this step; it is then done. */
+/* Whether one of the kind is to happen in this step. */
+bool faults_wait(const struct faults *faults, enum faults_kind kind, uint64_t step);
+/* The same; it is then done. */
 bool faults_take(struct faults *faults, enum faults_kind kind, uint64_t step);
 /* How long the rank is to be slow in this step; 0: not at all. */
 uint64_t faults_slow_ms(const struct faults *faults, uint64_t step);

@@ -196,21 +196,37 @@ static int flip_bit(struct loop *l)
 	return rc < 0 ? rc : e->ops->put(e, at, &value, 1);
 }
 
-/* The fault has its place before a save: what is not saved is overwritten by the owner in the next step. */
+/* The fault has its place before a save: what no save compares is trained on by all, and found by nobody. */
 static int flip_before_save(struct loop *l)
 {
 	if (l->communicator.world < 2 || l->options->no_vote ||
 	    !faults_take(&l->faults, FAULTS_FLIP, l->state.counters.step))
 		return 0;
+	message(l->communicator.rank, "flip: a bit of a parameter is flipped before the save of step %" PRIu64,
+		l->state.counters.step);
 	int rc = flip_bit(l);
 
 	return rc < 0 ? loop_fail(l, rc, l->state.engine->device->why) : 0;
 }
 
+/* A save that one rank has no slot for is given up on all ranks, and compares nothing: the flip then waits for the next one. */
+static int flip_if_saved(struct loop *l)
+{
+	double able;
+	int rc;
+
+	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_SAVE);
+	able = saver_has_slot(&l->saver) ? 1 : 0;
+	rc = communicator_sum(&l->communicator, &able, 1);
+	if (rc < 0)
+		return loop_fail(l, rc, l->communicator.why);
+	return (int)able == l->communicator.world ? flip_before_save(l) : 0;
+}
+
 static int save(struct loop *l)
 {
 	uint64_t step = l->state.counters.step;
-	int rc = saver_due(&l->saver, step) ? flip_before_save(l) : 0;
+	int rc = l->step.flips && saver_due(&l->saver, step) ? flip_if_saved(l) : 0;
 
 	if (rc < 0)
 		return rc;

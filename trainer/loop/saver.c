@@ -11,6 +11,8 @@
 
 /* How long the last save may be refused for want of a slot, and how often it asks. */
 enum { LAST_PATIENCE_MS = 120000, LAST_PAUSE_MS = 20 };
+/* How long a save that is to show a fault waits for a slot. */
+enum { SLOT_PATIENCE_MS = 1000 };
 
 static const char *target_name(ckpt_target target)
 {
@@ -113,6 +115,11 @@ uint64_t saver_safe(const struct saver *s)
 bool saver_due(const struct saver *s, uint64_t step)
 {
 	return (s->storage_every && step % s->storage_every == 0) || (s->memory_every && step % s->memory_every == 0);
+}
+
+bool saver_has_slot(struct saver *s)
+{
+	return ckpt_wait_slot(s->session, SLOT_PATIENCE_MS) == 0;
 }
 
 int saver_again(struct saver *s, uint64_t step)

@@ -44,6 +44,8 @@ bool saver_fatal(int rc);
 /* To be called after each join, when all ranks have met at the same daemon: asks whether it has a store. Told when it changes. */
 void saver_joined(struct saver *saver);
 /* Whether the turn of `step` has come. */
+/* Whether a save can begin: this rank has a slot for it, if need be after a while. */
+bool saver_has_slot(struct saver *saver);
 bool saver_due(const struct saver *saver, uint64_t step);
 /* Saves the state of `step` if its turn has come. 0, -ESTALE, or what is fatal. */
 int saver_begin(struct saver *saver, uint64_t step);

@@ -10,7 +10,14 @@
 #include "common/deadline.h"
 
 /* What all ranks sum up in one go. Of the times each adds its own, and zero to those of the others. */
-enum { SUM_LOSS, SUM_STOP, SUM_DEVIATES, SUM_TIMES, TIMES_MAX = RING_SMALL_BYTES / sizeof(double) - SUM_TIMES };
+enum {
+	SUM_LOSS,
+	SUM_STOP,
+	SUM_DEVIATES,
+	SUM_FLIPS,
+	SUM_TIMES,
+	TIMES_MAX = RING_SMALL_BYTES / sizeof(double) - SUM_TIMES
+};
 
 int step_prepare(struct step *s, int world)
 {
@@ -162,6 +169,10 @@ int step_run(struct step *s, bool *stop)
 	memset(s->sums, 0, (SUM_TIMES + (size_t)s->communicator->world) * sizeof(*s->sums));
 	s->sums[SUM_STOP] = *stop ? 1 : 0;
 	s->sums[SUM_DEVIATES] = s->saver->deviated ? 1 : 0;
+	s->sums[SUM_FLIPS] = s->communicator->world > 1 && !s->options->no_vote &&
+					     faults_wait(s->faults, FAULTS_FLIP, s->state->counters.step + 1)
+				     ? 1
+				     : 0;
 	rc = compute(s, &s->sums[SUM_LOSS]);
 	s->sums[SUM_TIMES + s->communicator->rank] = (double)(monotonic_ns() - from) / 1e6;
 	if (rc == 0)
@@ -171,6 +182,7 @@ int step_run(struct step *s, bool *stop)
 	if (rc == 0)
 		rc = update(s, s->sums[SUM_LOSS]);
 	*stop = s->sums[SUM_STOP] > 0;
+	s->flips = s->sums[SUM_FLIPS] > 0;
 	return rc;
 }
 

@@ -25,6 +25,7 @@ struct step {
 
 	uint8_t *input, *target; /* this rank's rows, owned */
 	double *sums;            /* owned: what travels with the loss, see step.c */
+	bool flips;              /* some rank is to flip a bit before the next save: on 0 the same on all ranks */
 };
 
 /* Allocates the rows. 0, or -ENOMEM. */

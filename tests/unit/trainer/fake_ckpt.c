@@ -27,6 +27,7 @@ struct ckpt {
 	uint8_t addresses[FAKE_RANKS][CKPT_ADDRESS_MAX];
 	uint32_t address_len[FAKE_RANKS];
 	bool stop, votes;
+	uint64_t at; /* its last beat */
 	char error[128];
 };
 
@@ -300,8 +301,8 @@ static int begin(ckpt *s, uint64_t step, ckpt_target target)
 
 	if (s->epoch != job->epoch)
 		return fail(s, -ESTALE);
-	if (job->begin_error && step >= job->begin_from && step < job->begin_to)
-		return fail(s, job->begin_error);
+	if (fake_begin_error(job, s->rank, step))
+		return fail(s, fake_begin_error(job, s->rank, step));
 	if (target == CKPT_STORAGE && job->no_store)
 		return fail(s, -EINVAL);
 	if (save && save->digest[s->rank])
@@ -319,9 +320,8 @@ static int begin(ckpt *s, uint64_t step, ckpt_target target)
 
 int ckpt_wait_slot(ckpt *s, int timeout_ms)
 {
-	(void)s;
 	(void)timeout_ms;
-	return 0;
+	return fake_begin_error(job, s->rank, s->at) == -EBUSY ? fail(s, -ETIMEDOUT) : 0;
 }
 
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out)
@@ -472,6 +472,7 @@ int ckpt_mark(ckpt *s, uint64_t step, uint32_t epoch, ckpt_health health, const 
 void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
 {
 	(void)phase;
+	s->at = step;
 	if (s->rank == 1 && job->stop_at && step >= job->stop_at)
 		s->stop = true;
 }

@@ -48,6 +48,7 @@ struct fake_job {
 	int kill_count;
 	int begin_error; /* of ckpt_begin(), for steps in [begin_from, begin_to) */
 	uint64_t begin_from, begin_to;
+	int begin_of;      /* of this rank alone, and of no other, where it is not 0 */
 	int restore_error; /* of ckpt_restore() where a step, or the newest healthy one, is not found; 0: -ENOENT */
 	int join_ms;       /* how long ckpt_join() waits at most, 20000 */
 	int shrunk;        /* ranks that the job was begun with and has lost since, the first ones: join tells it */
@@ -67,6 +68,8 @@ void fake_end(struct fake_job *job);
 void fake_lost(struct fake_job *job, int rank);
 /* fake_saves.c: all ranks have saved it, and it may be restored. */
 bool fake_complete(const struct fake_job *job, const struct fake_save *save);
+/* What ckpt_begin() of a rank returns at this step; 0: nothing is wrong. */
+int fake_begin_error(const struct fake_job *job, int rank, uint64_t step);
 /* Replicas differ in it, or have differed before it in the same epoch. */
 bool fake_deviates(const struct fake_job *job, const struct fake_save *save);
 /* The newest step that all ranks have saved to the target, 0: none. */

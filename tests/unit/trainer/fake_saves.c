@@ -48,3 +48,10 @@ int ckpt_fault(ckpt *s, char *name, size_t size, uint64_t *ms)
 	*ms = 0;
 	return 0; /* nobody asks for one */
 }
+
+int fake_begin_error(const struct fake_job *job, int rank, uint64_t step)
+{
+	bool its = !job->begin_of || job->begin_of == rank;
+
+	return its && step >= job->begin_from && step < job->begin_to ? job->begin_error : 0;
+}

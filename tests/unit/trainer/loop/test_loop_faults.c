@@ -113,6 +113,26 @@ Test(loop_faults, flipped_bit_is_outvoted_and_not_saved)
 	free_run(run);
 }
 
+/* What no save compares would be trained on by all. */
+Test(loop_faults, flipped_bit_waits_for_a_save_that_every_rank_has_a_slot_for)
+{
+	struct run *run = make_run(4);
+
+	run->life[2].options.faults = "flip@5";
+	run->job.begin_error = -EBUSY;
+	run->job.begin_from = 6;
+	run->job.begin_to = 8;
+	run->job.begin_of = 1;
+	run_all(run);
+	cr_assert_eq(assert_done(run, 12), undisturbed(4));
+	cr_assert_eq(run->job.restores, 4, "it was not found");
+	for (int i = 0; i < run->job.save_count; i++)
+		cr_assert(run->job.saves[i].step != 8 || run->job.saves[i].epoch > 1 ||
+				  fake_deviates(&run->job, &run->job.saves[i]),
+			  "it was not before the save of step 8");
+	free_run(run);
+}
+
 Test(loop_faults, flipped_bit_before_the_last_save_is_outvoted)
 {
 	struct run *run = play(0, "flip@11");
