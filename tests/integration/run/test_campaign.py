@@ -27,13 +27,13 @@ def campaign(text, folder, *options, code=OK, command=()):
 @case("the short example: all faults fire, and all that was promised holds")
 def _():
     document = campaign((EXAMPLES / "short.campaign").read_text(), "short")
-    equal([document["fired"], document["not_fired"], document["exit"]], [8, 0, 0])
+    equal([document["fired"], document["not_fired"], document["exit"]], [10, 0, 0])
     equal([(i["name"], i["held"]) for i in document["invariants"]],
           [(name, True) for name in ("durable", "restored", "parameters", "hangs", "left")])
     equal(document["params"], document["calm_params"])
     expect(all(i["looked_at"] for i in document["invariants"]), "there was something to judge", document["invariants"])
     lines = [json.loads(line) for line in (top / "short" / "journal").read_text().splitlines()]
-    equal([line["index"] for line in lines if line["event"] == "fault"], list(range(8)))
+    equal([line["index"] for line in lines if line["event"] == "fault"], list(range(10)))
     has(campaign((EXAMPLES / "short.campaign").read_text(), "short", code=FAILED), "a campaign was here")
 
 
