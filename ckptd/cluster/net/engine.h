@@ -178,6 +178,7 @@ struct peer {
 	uint64_t call_at;
 	unsigned failures; /* of calls, since ever: see credentials_call() */
 	bool told_roster, told_protocol, told_way, told_registry;
+	uint64_t told_changed; /* session in which it was said that copies are changed on their way */
 	unsigned backoff_ms;
 	struct list smalls;
 	unsigned nsmalls;
@@ -290,6 +291,8 @@ void copy_cut(struct peer *p, int rc);
 void copy_end_op(struct peer *p, struct net_op *op, int64_t result);
 
 /* ---- lane_ask.c, lane_answer.c (thread) */
+/* A lane has ended: says so, once in a session, if what came was not sealed by the node. Whoever stands between could have it end without end. */
+void lane_ended(struct peer *p, const struct link *l, int rc);
 /* Our own lane can be read or written. */
 void asking_ready(struct peer *p);
 /* A link has said that it is a lane. Whether it is taken. */

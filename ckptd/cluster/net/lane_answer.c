@@ -3,6 +3,7 @@
 #include "cluster/net/engine.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>
@@ -23,6 +24,17 @@ struct answering {
 	uint8_t out[LANE_ANSWER_BYTES + LANE_PIECE]; /* what is to be said; where bytes go that nobody wants */
 	size_t out_len, out_at;
 };
+
+void lane_ended(struct peer *p, const struct link *l, int rc)
+{
+	if (rc != -EPROTO || !l->sealed || l->state != LINK_OVER || p->told_changed == p->id)
+		return;
+	log_warn("copies of node %s: what came was changed on its way, or is not of this connection. It is closed, and "
+		 "what was "
+		 "under way is copied again. See what stands between the nodes",
+		 p->name);
+	p->told_changed = p->id;
+}
 
 void answering_end(struct peer *p)
 {
@@ -196,6 +208,7 @@ void answering_ready(struct peer *p)
 	struct answering *a = p->answering;
 	int rc = answer(p, a);
 	if (rc < 0) {
+		lane_ended(p, a->link, rc);
 		answering_end(p);
 		return;
 	}

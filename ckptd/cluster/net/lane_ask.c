@@ -230,6 +230,7 @@ static void push(struct peer *p)
 	int rc = out < 0 ? out : link_push(l);
 	int in = rc ? rc : move(p, receive_some);
 	if (in < 0) {
+		lane_ended(p, l, in);
 		copy_cut(p, -ECONNRESET);
 		return;
 	}

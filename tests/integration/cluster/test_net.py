@@ -240,7 +240,9 @@ def what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again(net):
     middle = Middle((place[0], int(place[1])))
     environment = {**os.environ, **middle.environment()}
     a = NetNode("a", 0, net.roster, net.key, PATIENT_MS, lambda *args, **how: net.spawn(*args, env=environment, **how), net.way)
-    b = Node(net, "b")
+    log = net.folder / "log"
+    with log.open("w") as errors:
+        b = NetNode("b", 1, net.roster, net.key, PATIENT_MS, lambda *args, **how: net.spawn(*args, stderr=errors, **how), net.way)
     a.expect("up", "1")
     b.expect("up", "0")
     region, ticket = b.expose(a, COPY, "w", 1)
@@ -250,6 +252,7 @@ def what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again(net):
         a.copy("write", b, ticket, COPY, seed)
         a.copied(ECONNRESET)
         equal(middle.played, number, trick)
+        equal(log.read_text().count("copies of node a: what came was changed on its way"), 1, f"told once in a session: {log.read_text()}")
         a.copy("write", b, ticket, COPY, seed + 1)
         a.copied(COPY)
         equal(b.ask(f"check {region} {seed + 1}", "checked"), ["match"], trick)
