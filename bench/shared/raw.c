@@ -387,7 +387,7 @@ static void print_figure(const char *text, struct figure *f)
 
 static void measure(const struct raw_bench *bench, unsigned rounds)
 {
-	struct figure ratios = {.n = 0}, speeds = {.n = 0}, least = {.n = 0};
+	struct figure ratios = {.n = 0}, speeds = {.n = 0}, least = {.n = 0}, bound = {.n = 0};
 	bool sealed = way == NET_COPIES_SEALED;
 	struct shape shape = best_shape(bench->reads);
 	struct seal_shape sealing = sealed ? raw_seal_best(bench->verified) : (struct seal_shape){0};
@@ -396,9 +396,9 @@ static void measure(const struct raw_bench *bench, unsigned rounds)
 	for (unsigned i = 0; i < rounds; i++) {
 		new_contents(i + 2);
 		double speed = bench->run(), busy = lap.busy_s, idle = lap.idle_s;
-		double after = run_loop(&shape, raw_size);
+		double after = run_loop(&shape, raw_size), raw = (before + after) / 2;
 		note(&speeds, speed);
-		note(&ratios, speed / ((before + after) / 2));
+		note(&ratios, speed / raw);
 		printf("%s %.2f GB/s, processors %.2f s busy and %.2f s idle; raw %.2f and %.2f GB/s, %.2f s and %.2f "
 		       "s: ratio %.2f\n",
 		       bench->what, speed, busy, idle, before, after, lap.busy_s, lap.idle_s,
@@ -408,6 +408,7 @@ static void measure(const struct raw_bench *bench, unsigned rounds)
 			continue;
 		after = raw_seal_run(&sealing, raw_size, bench->verified);
 		note(&least, speed / ((alone + after) / 2));
+		note(&bound, (alone + after) / 2 / raw);
 		printf("    a bare loop that seals %.2f and %.2f GB/s: ratio %.2f\n", alone, after,
 		       least.values[least.n - 1]);
 		alone = after;
@@ -420,6 +421,7 @@ static void measure(const struct raw_bench *bench, unsigned rounds)
 		return;
 	printf("%s, against a bare loop that seals:", bench->what);
 	print_figure(" ratio", &least);
+	print_figure("; that one to the loop that does not:", &bound);
 	printf("\n");
 }
 
