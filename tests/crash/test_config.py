@@ -119,7 +119,7 @@ def writes_keep_the_limit(d):
 def a_limit_that_is_lifted_lets_a_save_go(d):
     began = time.monotonic()
     rank = d.rank(0, 1, "--steps", 1, "--storage", 1, "--elements", ELEMENTS, "--wait", "durable", "--deadline", 60000)
-    until(lambda: list(d.store.glob("main/step-*/*.safetensors")), "the file is begun")
+    until(lambda: list(d.store.glob("main/.writing-step-*/*.safetensors")), "the file is begun")
     reload(d, "", "[job main] write-bandwidth is now 0, was 64K")
     expect(rank.wait() == 0, rank.lines()[-3:])
     expect(time.monotonic() - began < BYTES / (64 << 10) / 4, "not at the old pace")
@@ -128,7 +128,7 @@ def a_limit_that_is_lifted_lets_a_save_go(d):
 
 def a_daemon_that_ends_lifts_its_limits(d):
     rank = d.rank(0, 1, "--steps", 1, "--storage", 1, "--elements", ELEMENTS, "--wait", "durable", "--deadline", 20000)
-    until(lambda: list(d.store.glob("main/step-*/*.safetensors")), "the file is begun")
+    until(lambda: list(d.store.glob("main/.writing-step-*/*.safetensors")), "the file is begun")
     expect(d.stop() == 0, d.text())
     rank.kill()
     expect(d.committed() == [(1, 1)], d.directories())

@@ -241,6 +241,8 @@ SCENARIOS = {
     "commit.withdraw": aborting,
     "disk.rmdir": aborting,
     "disk.rmdir.after": aborting,
+    "disk.unlink": aborting,
+    "disk.unlink.after": aborting,
     "commit.probe_manifest": occupied,
     "commit.read_manifest": finished_before,
     "commit.read_node": finished_before,

@@ -131,8 +131,8 @@ def _():
 
 def half_written(node, store):
     """The step of a checkpoint of epoch 1 that is being written, and of which every rank has its copies; None: there is none."""
-    for path in pathlib.Path(store, "default").glob("step-*.e0001"):
-        step = int(re.match(r"step-(\d+)", path.name).group(1))
+    for path in pathlib.Path(store, "default").glob(".writing-step-*.e0001-*"):
+        step = int(re.match(r"\.writing-step-(\d+)", path.name).group(1))
         if not (path / "MANIFEST.json").exists() and list(path.glob("rank-*")) and replicated(node) >= step:
             return step
     return None
@@ -149,7 +149,7 @@ def _():
         equal([node.ended()["world"] for node in (a, b)], [2, 2])
         has(a.said(), f"2 ranks go on from storage at step {step}")
         has(a.daemon.text(), f"step {step} is on storage, as one of epoch 2")
-        expect(not list(pathlib.Path(store, "default").glob(f"step-{step:012}.e0001")), "what was half written is still there")
+        expect(not list(pathlib.Path(store, "default").glob(f"step-{step:012}.e0001")), "what was half written became a checkpoint")
         check_loss([a, b], undisturbed)
         whole(store)
 
