@@ -1,9 +1,7 @@
 #include "control/coordinator_host_private.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "catalog/room.h"
 #include "checkpoint/room.h"
 #include "cluster/room.h"
 #include "control/control.h"
@@ -20,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOSTS_MAX = 256, RECORD_RETRY_MS = 1000 };
+enum { HOSTS_MAX = 256 };
 
 struct coordinator_host *host_find(const struct control *control, const char *job)
 {
@@ -30,168 +28,6 @@ struct coordinator_host *host_find(const struct control *control, const char *jo
 			return host;
 	}
 	return NULL;
-}
-
-/* ---- orders ---------------------------------------------------------------------------------------------------- */
-
-static void send(struct control *control, uint32_t node, const struct peer_order *order)
-{
-	AUTO_WBUF struct wbuf body = {0};
-	struct net *net = control->peers->net;
-	if (!net)
-		return; /* the daemon ends */
-	peer_term_put(&body, coordinator_term(control, order->job));
-	int rc = peer_order_encode(order, &body);
-	if (!rc)
-		rc = net_send(net, node, order->type, &body);
-	if (!rc || rc == -ENOTCONN)
-		return; /* the end of the session tells the rest */
-	log_warn("job %s: cannot send %s to node %s: %s", order->job, peer_coord_name(order->type),
-		 control->peers->roster->nodes[node].name, err_name(rc));
-	net_drop(net, node, rc);
-}
-
-void host_order(struct control *control, bool spread, uint32_t node, const struct peer_order *order)
-{
-	if (spread && control->registry && !host_here(control, order->job))
-		return; /* another node may by now: election_tick() has yet to see it */
-	if (!spread || node == control->peers->self)
-		orders_obey(control->dispatch, order);
-	else
-		send(control, node, order);
-}
-
-/* order: all but the name of the job. */
-static void give(struct coordinator_host *host, uint32_t node, struct peer_order *order)
-{
-	memcpy(order->job, host->job, sizeof(order->job));
-	host_order(host->control, host->spread, node, order);
-}
-
-/* Orders about a directory say whose it is. */
-static void emit_for_directory(const struct coordinator_host *host, uint32_t node, const struct peer_order *order)
-{
-	struct peer_order ours = *order;
-	if (order->type == PEER_SPILL)
-		ours.spill.maker = host->directories.maker;
-	else
-		ours.save.maker = host->directories.maker;
-	host_order(host->control, host->spread, node, &ours);
-}
-
-static void emit(void *arg, uint32_t node, const struct peer_order *order)
-{
-	const struct coordinator_host *host = arg;
-	if (order->type == PEER_LEVEL)
-		membership_shown(host->control, host->job, order->save.id, (enum level_shown)order->save.level);
-	if (order->type == PEER_WRITE || order->type == PEER_CLEAR || order->type == PEER_SPILL)
-		emit_for_directory(host, node, order);
-	else
-		host_order(host->control, host->spread, node, order);
-}
-
-/* ---- copies ----------------------------------------------------------------------------------------------------- */
-
-static void surveyed(void *arg, const struct replica_surveyed *s)
-{
-	struct coordinator_host *host = host_find(arg, s->job);
-	struct coord_survey survey = {.epoch = s->epoch, .known = s->known, .n = s->n};
-	AUTO_FREE struct coord_held *found = calloc(s->n ? s->n : 1, sizeof(*found));
-	if (!host)
-		return;
-	survey.unheard = host_unheard(host, s);
-	survey.parted = membership_parted(host->control, host->job);
-	snprintf(survey.names, sizeof(survey.names), "%s", s->names);
-	if (!found) /* as if nobody had answered */
-		survey = (struct coord_survey){.epoch = s->epoch, .unheard = 1, .names = "no memory"};
-	for (size_t i = 0; i < survey.n; i++)
-		found[i] = (struct coord_held){.node = s->found[i].node,
-					       .rank = s->found[i].rank,
-					       .world = s->found[i].world,
-					       .owner = s->found[i].owner,
-					       .id = s->found[i].id};
-	survey.found = found;
-	coord_surveyed(host->coord, &survey);
-}
-
-static void survey(void *arg)
-{
-	struct coordinator_host *host = arg;
-	struct replica *replica = host->control->peers->replica;
-	struct coord_survey nothing = {.epoch = coord_view(host->coord).epoch};
-	if (replica && !replica_survey(replica, host->job, nothing.epoch, surveyed, host->control))
-		return;
-	if (replica) {
-		nothing.unheard = 1;
-		nothing.known = replica_known_epoch(replica, host->job);
-		snprintf(nothing.names, sizeof(nothing.names), "all of them");
-	}
-	coord_surveyed(host->coord, &nothing);
-}
-
-/* ---- directories ------------------------------------------------------------------------------------------------ */
-
-static void make(void *arg, struct step_id id)
-{
-	struct coordinator_host *host = arg;
-	directories_make(&host->directories, id);
-}
-
-static void seal(void *arg, struct step_id id, const struct wbuf *manifest)
-{
-	struct coordinator_host *host = arg;
-	directories_seal(&host->directories, id, manifest);
-}
-
-static void drop(void *arg, struct step_id id, int rc, const char *why)
-{
-	struct coordinator_host *host = arg;
-	directories_drop(&host->directories, id, rc, why);
-}
-
-static void remove_dir(void *arg, struct step_id id)
-{
-	struct coordinator_host *host = arg;
-	directories_remove(&host->directories, id);
-}
-
-/* ---- the record of epochs -------------------------------------------------------------------------------------- */
-
-static void persist(void *arg, uint32_t epoch, const char *reason);
-
-static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
-{
-	struct coordinator_host *host = arg;
-	struct coord_view now = coord_view(host->coord);
-	host->record = NULL;
-	if (rc) {
-		if (repeat_due(&host->unrecorded, text, clock_now()))
-			log_error("job %s: epoch %u cannot be recorded, nobody is told of it: %s", host->job, epoch,
-				  text);
-		host->retry_ns = clock_deadline(RECORD_RETRY_MS * CLOCK_NS_PER_MS);
-	} else {
-		host->recorded = epoch;
-		host->unrecorded = (struct repeat){0};
-		coord_persisted(host->coord, epoch);
-	}
-	if (!rc && now.epoch > epoch) /* raised again meanwhile */
-		persist(host, now.epoch, coord_reason(host->coord));
-}
-
-static void persist(void *arg, uint32_t epoch, const char *reason)
-{
-	struct coordinator_host *host = arg;
-	catalog_epoch(host->control->storage->catalog, host->job, epoch);
-	if (!host->spread || epoch <= host->recorded) {
-		coord_persisted(host->coord, epoch);
-		return;
-	}
-	host->retry_ns = 0;
-	if (host->record)
-		return; /* when it has ended, this one follows */
-	int rc = epochs_record(host->control, host->job, epoch, reason, recorded, host, &host->record);
-	if (rc)
-		recorded(host, epoch, rc, err_name(rc));
 }
 
 static void host_free(struct coordinator_host *host)
@@ -213,7 +49,7 @@ void host_end(struct coordinator_host *host)
 static void tick(struct coordinator_host *host, uint64_t now)
 {
 	if (host->retry_ns && now >= host->retry_ns)
-		persist(host, coord_view(host->coord).epoch, coord_reason(host->coord));
+		host_persist(host, coord_view(host->coord).epoch, coord_reason(host->coord));
 	host_expire(host);
 	host_spill_tick(host);
 }
@@ -255,14 +91,6 @@ void hosts_free(struct control *control)
 	memberships_free(control);
 }
 
-static const struct coord_orders all_orders = {.emit = emit,
-					       .persist = persist,
-					       .survey = survey,
-					       .make = make,
-					       .seal = seal,
-					       .drop = drop,
-					       .remove = remove_dir};
-
 static bool is_elected(const struct coordinator_host *host)
 {
 	return host->spread && host->control->registry;
@@ -290,7 +118,7 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	bool resumes = last && epoch == last + 1 && !membership_plan(control, host->job);
 	host->resume_ns = resumes ? clock_now() : 0;
 	host->recorded = resumes ? last : 0;
-	host->orders = all_orders;
+	host->orders = host_orders;
 	host->orders.arg = host;
 	host->room = host->spread ? roster_room(control->peers->roster) : 1;
 	rc = coord_new(host->job, world, host->room, resumes ? last : epoch, &host->orders, &host->coord);
@@ -338,7 +166,7 @@ static int ask_to_yield(struct coordinator_host *host)
 	struct peer_order order = {.type = PEER_INVALIDATE_PLAN};
 	for (uint32_t n = 0; host->spread && host->control->peers->net && n < host->control->peers->roster->n; n++)
 		if (coord_has_joined(host->coord, n))
-			give(host, n, &order);
+			host_give(host, n, &order);
 	return host->spread && v.entered != v.epoch ? -EAGAIN : -EBUSY;
 }
 
@@ -373,45 +201,7 @@ int host_remake(struct control *control, const char *job, uint32_t world, bool s
 	return rc;
 }
 
-/* ---- deposed ---------------------------------------------------------------------------------------------------- */
-
-static void tell_nobody(void *arg, uint32_t node, const struct peer_order *order)
-{
-	(void)arg, (void)node, (void)order;
-}
-
-static void persist_nothing(void *arg, uint32_t epoch, const char *reason)
-{
-	(void)arg, (void)epoch, (void)reason;
-}
-
-static void survey_nothing(void *arg)
-{
-	(void)arg;
-}
-
-static void make_nothing(void *arg, struct step_id id)
-{
-	(void)arg, (void)id;
-}
-
-static void seal_nothing(void *arg, struct step_id id, const struct wbuf *manifest)
-{
-	(void)arg, (void)id, (void)manifest;
-}
-
-static void drop_nothing(void *arg, struct step_id id, int rc, const char *why)
-{
-	(void)arg, (void)id, (void)rc, (void)why;
-}
-
-static const struct coord_orders no_orders = {.emit = tell_nobody,
-					      .persist = persist_nothing,
-					      .survey = survey_nothing,
-					      .make = make_nothing,
-					      .seal = seal_nothing,
-					      .drop = drop_nothing,
-					      .remove = make_nothing};
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 /* What the disk still does for it is awaited. */
 void host_depose(struct control *control, const char *job)
@@ -422,7 +212,7 @@ void host_depose(struct control *control, const char *job)
 		return;
 	log_warn("job %s: this node does not coordinate it any more", job);
 	host->deposed = host->ended = true;
-	host->orders = no_orders;
+	host->orders = host_no_orders;
 	epochs_forget(host->record);
 	host->record = NULL;
 	directories_abandon(&host->directories);
@@ -447,7 +237,7 @@ void host_over(struct coordinator_host *host)
 	struct peer_order end = {.type = PEER_END, .word = {.epoch = view.epoch, .flag = view.unserved}};
 	for (uint32_t n = 0; host->spread && host->control->peers->net && n < host->control->peers->roster->n; n++)
 		if (n == host->control->peers->self || net_is_up(host->control->peers->net, n))
-			give(host, n, &end);
+			host_give(host, n, &end);
 	membership_over(host->control, host->job);
 	host->ended = true;
 	host_end(host);

@@ -32,6 +32,12 @@ struct coordinator_host {
 
 /* NULL: that job is not coordinated here. */
 struct coordinator_host *host_find(const struct control *control, const char *job);
+/* What a coordinator orders (control/coordinator_orders.c), and what one does that was deposed: nothing. The host is their `arg`. */
+extern const struct coord_orders host_orders, host_no_orders;
+/* An order for a node: all but the name of the job. */
+void host_give(struct coordinator_host *host, uint32_t node, struct peer_order *order);
+/* Records an epoch, and then says so to the coordinator: host_orders.persist. */
+void host_persist(void *host, uint32_t epoch, const char *reason);
 /* A node joins, and no host can be made for it; or one is there. */
 void host_refuse(struct control *control, uint32_t node, const char *job, int rc, const char *why);
 void host_admit(struct control *control, const char *job);

@@ -10,6 +10,7 @@
 #include "runtime/room.h"
 #include "upkeep/gc_delete.h"
 #include "upkeep/gc_plan.h"
+#include "upkeep/gc_used.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,43 +104,6 @@ static void want_again(struct gc *gc, const struct gc_plan *p)
 		want_retention(gc, p->job, &p->policy);
 	if (p->litter)
 		want_litter(gc, p->job);
-}
-
-/* ---- what is in use -------------------------------------------------------------------------------------------- */
-
-/* Written, read back, or waiting for that; and what the ranks went on from. */
-static bool in_use(const struct job *job, struct step_id id)
-{
-	const struct saves *saves = &job->saves;
-	if (job->restore.count && !step_compare(job->restore.last, id))
-		return true;
-	if (saves->verifying && !step_compare(readback_id(saves->verifying), id))
-		return true;
-	list_for(node, &saves->snapshots) {
-		const struct snapshot *s = list_entry(node, struct snapshot, link);
-		if (!step_compare(s->id, id))
-			return s == saves->committing || s->verify == VERIFY_QUEUED;
-	}
-	return false;
-}
-
-static void add_used(struct gc_plan *p, struct step_id id)
-{
-	if (p->nused < GC_USED_MAX)
-		p->used[p->nused++] = id;
-}
-
-static void list_used(struct gc_plan *p, const struct job *job)
-{
-	if (job->restore.count)
-		add_used(p, job->restore.last);
-	if (job->saves.verifying)
-		add_used(p, readback_id(job->saves.verifying));
-	list_for(node, &job->saves.snapshots) {
-		const struct snapshot *s = list_entry(node, struct snapshot, link);
-		if (in_use(job, s->id))
-			add_used(p, s->id);
-	}
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------------ */
@@ -250,7 +214,8 @@ static void unlock(struct gc *gc)
 
 /* ---- moving ---------------------------------------------------------------------------------------------------- */
 
-/* What has come into use since the plan was made stays, and what is being written; all, when another daemon may coordinate the job. While ranks are restored nobody knows from which: all stay. */
+/* What has come into use since the plan was made stays, and what is being written; all, when another daemon may coordinate the job. While ranks
+ * are restored nobody knows from which: all stay. */
 static bool still_goes(const struct gc *gc, const struct gc_victim *v)
 {
 	const struct job *job = v->checkpoint ? job_find(gc->jobs, gc->plan->job) : NULL;
@@ -258,7 +223,7 @@ static bool still_goes(const struct gc *gc, const struct gc_victim *v)
 		return false;
 	if (!v->checkpoint && host_writes(gc->jobs->control, gc->plan->job, v->name))
 		return false;
-	return !job || (restore_idle(&job->restore) && !in_use(job, v->id));
+	return !job || (restore_idle(&job->restore) && !gc_in_use(job, v->id));
 }
 
 static void moved(struct gc *gc, int64_t result)
@@ -376,7 +341,7 @@ static bool start_round(struct gc *gc, const struct wish *w)
 	p->arg = gc;
 	p->work = (struct work){.run = run_plan, .done = plan_done};
 	if (w->retain && job)
-		list_used(p, job);
+		gc_list_used(p, job);
 	gc->plan = p;
 	gc->state = GC_PLAN;
 	pool_submit(gc->pool, &p->work);

@@ -161,7 +161,7 @@ struct peer_save {
 	struct step_id id;
 	uint32_t
 		level; /* REACHED, LEVEL: enum level_shown; FETCHED: enum wire_source, the lowest rung that a part came from */
-	bool flag;      /* WRITE: a checkpoint is there already; CLEAR: what was written is kept; FAILED, FAIL, SKIPPED, SKIP:
+	bool flag; /* WRITE: a checkpoint is there already; CLEAR: what was written is kept; FAILED, FAIL, SKIPPED, SKIP:
 			   towards storage alone */
 	uint64_t maker; /* WRITE, CLEAR: of the directory, as in name_work(): what was written in another one stays */
 	struct share_parts parts; /* WRITE: what it writes of what several nodes hold alike */
