@@ -149,8 +149,9 @@ def play(top):
                 expect((TREE / command.split()[0]).exists(), command)
                 continue
             if command == "^C":
-                os.killpg(terminal.child.pid, signal.SIGINT)
-            elif command:
+                os.killpg(terminal.child.pid, signal.SIGINT)  # what it prints from now on is for the next step
+                continue
+            if command:
                 command = command.replace(FOLDER, str(top / "first")).replace(PROGRAMS, str(BIN))
                 command = re.sub(r"\d{4,}", lambda m: seen.get(m[0], m[0]), command)
             if command and command.startswith(("cd ", "export ")):
@@ -158,7 +159,7 @@ def play(top):
             elif command and command.startswith("ckpt run"):
                 terminal.start(command)
                 wait_for(terminal, due, seen)
-            elif command in (None, "^C"):
+            elif command is None:
                 wait_for(terminal, due, seen)
             else:
                 ask(terminal, command, due, seen)
