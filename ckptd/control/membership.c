@@ -1,6 +1,5 @@
 #include "control/membership_private.h"
 
-#include "base/cleanup.h"
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "cluster/room.h"
@@ -42,8 +41,8 @@ uint64_t membership_patience(const struct membership *m)
 	return clock_deadline(policy.node_wait_ms * CLOCK_NS_PER_MS);
 }
 
-static struct membership *membership_new(struct control *control, const char *job, bool spread,
-					 const struct peer_capacity *first)
+struct membership *membership_new(struct control *control, const char *job, bool spread,
+				  const struct peer_capacity *first)
 {
 	uint32_t nnodes = spread ? roster_room(control->peers->roster) : 1;
 	struct membership *m = calloc(1, sizeof(*m));
@@ -164,8 +163,7 @@ static void spill(struct membership *m)
 	order_quiesce(m);
 }
 
-/* Also a second time, when what has ended was without the node that is lost now. */
-static void begin_spill(struct membership *m)
+void membership_begin_spill(struct membership *m)
 {
 	if (!m->spread || m->control->storage->root < 0)
 		return;
@@ -200,7 +198,7 @@ static void quiesce(struct membership *m, const char *why)
 	host_hold(m->control, m->job, why);
 	struct coord_view v = host_view(m->control, m->job);
 	if (m->gone && v.attending < v.world)
-		begin_spill(m);
+		membership_begin_spill(m);
 	if (!m->rescuing)
 		order_quiesce(m);
 }
@@ -257,6 +255,8 @@ bool membership_advance(struct membership *m)
 	m->assignment.whole = m->control->storage->root < 0 && host_view(m->control, m->job).alike;
 	if (m->quiescing)
 		return go_on(m);
+	if (m->twice)
+		membership_renumber(m);
 	if (state != ASSIGNMENT_CHANGEABLE) {
 		membership_unpause(m);
 		membership_unstick(m);
@@ -340,142 +340,7 @@ void memberships_tick(struct control *control)
 	}
 }
 
-/* ---- what is heard --------------------------------------------------------------------------------------------- */
-
-static void take_offer(struct membership *m, uint32_t node, const struct peer_capacity *said)
-{
-	struct assignment *c = &m->assignment;
-	if (said->want != c->want || said->least != c->least) {
-		struct err err;
-		err_set(&err, -EINVAL,
-			"node %s offers itself to a job of %u to %u ranks, the others to one of %u to %u",
-			membership_name_of(m, node), said->least, said->want, c->least, c->want);
-		membership_turn_away(m, node, -EINVAL, err.text);
-		return;
-	}
-	membership_hear_of_plan(m, node, said);
-	bool had = c->nodes[node].has, sound = assignment_state(c) != ASSIGNMENT_BROKEN;
-	if (said->plan == c->number)
-		assignment_claim(c, node, said->ranks, said->n);
-	else if (said->plan > c->number) /* what it had by this one is over, also where that one does not hold */
-		assignment_claim(c, node, NULL, 0);
-	m->has_ranks[node] = m->has_ranks[node] || said->n;
-	if (!said->processes && had && m->spread)
-		m->wait_ns = membership_patience(m); /* its launcher may be started again */
-	m->launcher_lost[node] = !said->processes && said->plan == c->number && (had || m->launcher_lost[node]);
-	assignment_offer(c, node, said->processes, said->spare);
-	membership_drain_said(m, node, said->drained);
-	membership_departs(m, node, said->leaving);
-	if (sound && assignment_state(c) == ASSIGNMENT_BROKEN && m->spread && m->control->storage->root < 0)
-		m->wait_ns = membership_patience(m); /* a node may come that has room for all ranks of this one */
-	m->left[node] = false;
-	if (m->quiescing && !m->rescuing && !had) /* it is back: what it has under way is to end in this world, too */
-		membership_quiesce(m, node);
-	if (said->plan >= c->number)
-		m->behind[node].n = 0;
-	if (said->plan == c->number && said->n)
-		membership_tell_apart(m, node);
-	else if (said->plan < c->number && said->processes && c->world)
-		membership_hear_behind(m, node, said);
-}
-
-static void take_quiesced(struct membership *m, uint32_t node, const struct peer_quiesced *said)
-{
-	if (!m->quiescing || said->plan != m->assignment.number)
-		return;
-	m->unquiet[node] = false;
-	if (!said->rc || m->rc)
-		return;
-	m->rc = said->rc;
-	snprintf(m->text, sizeof(m->text), "%s", said->text);
-}
-
-void membership_report(struct control *control, uint32_t node, bool spread, const struct peer_report *r)
-{
-	struct membership *m = membership_find(control, r->job);
-	uint32_t at = spread ? node : 0;
-	if (!m && r->type == PEER_CAPACITY && membership_is_over(control, r))
-		membership_tell_over(control, node, spread, r);
-	else if (!m && r->type == PEER_CAPACITY && r->assignment.processes)
-		m = membership_new(control, r->job, spread, &r->assignment);
-	if (!m)
-		return; /* nobody needs it, or there is no memory: the next report tries again */
-	if (m->spread != spread)
-		return; /* a job of that name on one node alone is not this one */
-	if (r->type == PEER_CAPACITY)
-		take_offer(m, at, &r->assignment);
-	else if (r->type == PEER_PAUSED)
-		membership_paused(m, at, r);
-	else
-		take_quiesced(m, at, &r->quiesced);
-	membership_advance(m);
-}
-
-bool membership_left(struct control *control, const char *job, uint32_t node)
-{
-	struct membership *m = membership_find(control, job);
-	bool others = false;
-	if (!m)
-		return false;
-	node = m->spread ? node : 0;
-	m->left[node] = true;
-	m->unquiet[node] = m->launcher_lost[node] = false; /* it has nothing any more that could be waited for */
-	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
-		others = others || (m->assignment.nodes[n].has && !m->left[n]);
-	return others;
-}
-
-bool membership_deserted(struct control *control, const char *job, uint32_t node, bool last)
-{
-	struct membership *m = membership_find(control, job);
-	if (!m)
-		return false;
-	node = m->spread ? node : 0;
-	m->unquiet[node] = m->launcher_lost[node] = m->has_ranks[node] = false;
-	m->deserted = m->deserted || last;
-	return true;
-}
-
-void memberships_node_down(struct control *control, uint32_t node)
-{
-	for (struct membership *m = control->memberships; m; m = m->next) {
-		if (!m->spread)
-			continue;
-		m->miss_ns = membership_patience(m);
-		if (m->assignment.nodes[node].has || m->launcher_lost[node]) {
-			m->wait_ns = membership_patience(m);
-			m->gone = true;
-			if (m->quiescing)
-				begin_spill(m);
-		}
-		assignment_offer(&m->assignment, node, 0, m->assignment.nodes[node].spare);
-		membership_departs(m, node, false);
-		m->unquiet[node] = m->has_ranks[node] = m->launcher_lost[node] = false;
-		m->behind[node].n = 0;
-	}
-}
-
-bool membership_gives_up(const struct control *control, const char *job)
-{
-	const struct membership *m = membership_find(control, job);
-	return m && clock_now() >= m->miss_ns;
-}
-
-int membership_node_joins(struct control *control, const char *job, uint32_t node, uint32_t nranks, struct err *err)
-{
-	struct membership *m = membership_find(control, job);
-	if (!m)
-		return 0;
-	node = m->spread ? node : 0;
-	uint32_t planned = assignment_home(&m->assignment, node);
-	if (planned && planned != nranks && !assignment_unclaimed(&m->assignment))
-		return err_set(err, -EINVAL, "job '%s': node %s comes with %u ranks, and has %u by plan %u", job,
-			       membership_name_of(m, node), nranks, planned, m->assignment.number);
-	m->has_ranks[node] = true;
-	m->deserted = false;
-	membership_tell_apart(m, node);
-	return 0;
-}
+/* ---- what is asked of it ---------------------------------------------------------------------------------------- */
 
 bool membership_parted(const struct control *control, const char *job)
 {

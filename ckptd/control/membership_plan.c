@@ -67,6 +67,7 @@ void membership_quiet(struct membership *m)
 /* Also those whose launcher is gone: what they had is not theirs any more, and they are not to join with it. */
 static void tell_all(struct membership *m)
 {
+	m->twice = false;
 	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
 		if (m->assignment.nodes[n].offers || m->has_ranks[n])
 			membership_tell_plan(m, n, true);
@@ -76,8 +77,8 @@ void membership_renumber(struct membership *m)
 {
 	struct assignment *c = &m->assignment;
 	uint32_t known = m->latest > c->number ? m->latest : c->number;
-	log_warn("job %s: a plan %u was also made by an earlier life of this daemon: the one that holds, plan %u, is "
-		 "plan %u from now on",
+	log_warn("job %s: a plan %u was also made by an earlier life of this daemon, or by another node: the one that "
+		 "holds, plan %u, is plan %u from now on",
 		 m->job, known, c->number, known + 1);
 	c->number = known + 1;
 	for (uint32_t r = 0; r < c->world; r++)

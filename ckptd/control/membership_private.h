@@ -28,6 +28,7 @@ struct membership {
 	struct assignment assignment;
 	uint32_t latest;  /* plan that a node knows of; the next one comes after it */
 	uint32_t of;      /* the world of that; 0: not known */
+	bool twice;       /* a node follows another plan of the number of this one, and has yet to be told */
 	uint64_t wait_ns; /* a node that is missing may come until then */
 	uint64_t miss_ns; /* what it has in memory, also for others, may come until then */
 	bool gone;        /* a node was lost since the last plan, with what it had in memory */
@@ -67,6 +68,9 @@ struct membership {
 
 /* NULL: the world of that job does not change. */
 struct membership *membership_find(const struct control *control, const char *job);
+/* Of a job of which somebody has offered itself for the first time; NULL: no memory. */
+struct membership *membership_new(struct control *control, const char *job, bool spread,
+				  const struct peer_capacity *first);
 void membership_remove(struct control *control, const char *job);
 
 /* Until when a node that is missing now may come. */
@@ -77,6 +81,9 @@ uint64_t membership_return_patience(const struct membership *m);
 /* The node is to end what it has under way, if it has anything by the plan that holds; also who has lost his launcher: if he has rank 0, nobody
  * else decides what is written. */
 void membership_quiesce(struct membership *m, uint32_t node);
+
+/* What only memory has is written first; also a second time, when what has ended was without the node that is lost now. */
+void membership_begin_spill(struct membership *m);
 
 /* All ranks of the plan that holds are there, and have entered the epoch. */
 bool membership_at_work(const struct membership *m);

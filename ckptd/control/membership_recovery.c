@@ -97,7 +97,7 @@ bool membership_gathered(struct membership *m)
 	return true;
 }
 
-/* What it follows was planned by an earlier life of this daemon, which nobody could say who came before it. */
+/* What it follows was planned by an earlier life of this daemon, or by another coordinator, which nobody could say who came before it. */
 void membership_tell_apart(struct membership *m, uint32_t node)
 {
 	enum assignment_state state = assignment_state(&m->assignment);

@@ -203,6 +203,25 @@ Test(membership_adopt, who_takes_ranks_up_while_all_settle_is_asked_again)
 	cr_expect_not(fake_host.held, "all are there");
 }
 
+/* While its node was away, another one that knew of no plan coordinated, and began to count again. */
+Test(membership_adopt, two_plans_of_one_number_are_told_apart)
+{
+	struct peer_capacity here = said(7, 2), there = said(7, 0);
+	there.world = EACH;
+	report(2, &here);
+	report(0, &there);
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 8);
+	cr_expect(nodes[0].told_plan && nodes[0].plan.number == 8 && !nodes[0].plan.n,
+		  "what it has is of another world");
+	EXPECT_RANKS(2, 8, 4, 2, 3);
+	cr_expect_eq(nodes[2].plan.was[0], 2, "its processes go on");
+	follow();
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	EXPECT_RANKS(0, 9, 4, 0, 1);
+	cr_expect_eq(nodes[0].plan.was[0], WIRE_NEW_PROCESS);
+}
+
 /* It had heard of plan 8 before it could follow it. */
 Test(membership_adopt, who_goes_on_to_a_plan_that_does_not_hold_has_no_rank_in_this_one)
 {
