@@ -5,6 +5,7 @@
 
 #include "emulator.h"
 
+#include <memory>
 #include <stdio.h>
 #include <unordered_map>
 #include <vector>
@@ -18,10 +19,16 @@ enum { THREADS_MAX = 1 << 14, WORD = 8, YIELD_ONE_IN = 24 };
 
 typedef std::vector<uint32_t> clock_vector;
 
+/* What one thread knew at some point. Those who have met know the same of all others, and share it: a grid has thousands of threads. */
+struct view {
+	std::shared_ptr<const clock_vector> others; /* NULL: nothing yet */
+	uint32_t turn;                              /* its own */
+};
+
 struct knowledge {
-	clock_vector seen;  /* of each thread of the grid; its own turn among them */
+	view seen;
 	clock_vector taken; /* by atomics, in force from the next fence on */
-	clock_vector given; /* at its last fence: what its atomics hand on */
+	view given;         /* at its last fence: what its atomics hand on */
 	bool fenced;        /* for the host, since the launch began */
 };
 
@@ -39,6 +46,7 @@ struct word {
 std::unordered_map<uintptr_t, word> words;
 std::unordered_map<uintptr_t, clock_vector> handed; /* by atomics */
 std::vector<knowledge> threads;                     /* of the grid */
+std::shared_ptr<const clock_vector> nothing;        /* is known of any of them */
 uint64_t first_of_block, faults;
 unsigned per_block;
 const char *host_from, *host_to;
@@ -53,20 +61,28 @@ void join(clock_vector *into, const clock_vector &from)
 			(*into)[i] = from[i];
 }
 
+/* All that the thread of that view knew. */
+void join_view(clock_vector *into, const view &from, uint64_t thread)
+{
+	if (!from.others)
+		return;
+	join(into, *from.others);
+	if ((*into)[thread] < from.turn)
+		(*into)[thread] = from.turn;
+}
+
 knowledge *of(unsigned thread)
 {
 	knowledge *k = &threads[first_of_block + thread];
-	if (k->seen.empty()) {
-		k->seen.resize(threads.size());
-		k->seen[first_of_block + thread] = 1;
-	}
+	if (!k->seen.others)
+		k->seen = {nothing, 1};
 	return k;
 }
 
 /* What it does from now on is not known to whoever has seen it up to here. */
 void next_turn(unsigned thread)
 {
-	of(thread)->seen[first_of_block + thread]++;
+	of(thread)->seen.turn++;
 }
 
 bool in_image(uintptr_t at)
@@ -93,7 +109,7 @@ void told_early(unsigned thread)
 
 void check_touch(const touch &t, const touch &now, const knowledge *k)
 {
-	bool ordered = t.thread == now.thread || t.turn <= k->seen[t.thread];
+	bool ordered = t.thread == now.thread || t.turn <= (*k->seen.others)[t.thread];
 	if (!ordered && (t.bytes & now.bytes) && (t.write || now.write) && !(t.atomic && now.atomic))
 		race(!now.write ? "reads what is written"
 		     : t.write  ? "writes over what is written"
@@ -104,7 +120,7 @@ void check_touch(const touch &t, const touch &now, const knowledge *k)
 /* Needs no look any more: whoever is ordered behind the one is so behind the other. */
 bool is_covered(const touch &t, const touch &now, const knowledge *k)
 {
-	bool ordered = t.thread == now.thread || t.turn <= k->seen[t.thread];
+	bool ordered = t.thread == now.thread || t.turn <= (*k->seen.others)[t.thread];
 	return ordered && !(t.bytes & ~now.bytes) && (now.write || !t.write) && t.atomic >= now.atomic;
 }
 
@@ -130,7 +146,7 @@ void check_word(uintptr_t at, uint8_t bytes, bool write, bool atomic, unsigned t
 {
 	uint32_t me = (uint32_t)(first_of_block + thread);
 	const knowledge *k = of(thread);
-	touch now = {me, k->seen[me], bytes, write, atomic};
+	touch now = {me, k->seen.turn, bytes, write, atomic};
 	word *w = &words[at];
 	size_t kept = 0;
 	for (const touch &t : w->writes) {
@@ -171,7 +187,9 @@ void check_volatile(const void *at, size_t n, bool write)
 	check(at, n, write, true);
 	knowledge *k = of((unsigned)thread);
 	if (write) {
-		handed[(uintptr_t)at] = k->given;
+		clock_vector &there = handed[(uintptr_t)at];
+		there.clear();
+		join_view(&there, k->given, first_of_block + (unsigned)thread);
 		next_turn((unsigned)thread);
 	} else {
 		join(&k->taken, handed[(uintptr_t)at]);
@@ -189,6 +207,7 @@ void weak_launch(uint64_t blocks, unsigned in_each)
 	per_block = in_each;
 	if (blocks * in_each <= THREADS_MAX)
 		threads.resize(blocks * in_each);
+	nothing = std::make_shared<clock_vector>(threads.size());
 }
 
 void weak_block(uint64_t number)
@@ -201,13 +220,20 @@ void weak_block(uint64_t number)
 
 void weak_meet(const unsigned *met, unsigned n)
 {
-	clock_vector all;
+	const clock_vector *last = NULL;
 	if (threads.empty())
 		return;
-	for (unsigned i = 0; i < n; i++)
-		join(&all, of(met[i])->seen);
+	auto all = std::make_shared<clock_vector>(threads.size());
 	for (unsigned i = 0; i < n; i++) {
-		of(met[i])->seen = all;
+		const clock_vector *others = of(met[i])->seen.others.get();
+		if (others != last)
+			join(all.get(), *others);
+		last = others;
+	}
+	for (unsigned i = 0; i < n; i++)
+		(*all)[first_of_block + met[i]] = of(met[i])->seen.turn;
+	for (unsigned i = 0; i < n; i++) {
+		of(met[i])->seen.others = all;
 		next_turn(met[i]);
 	}
 }
@@ -217,7 +243,12 @@ void weak_fence(unsigned thread, bool system)
 	if (threads.empty())
 		return;
 	knowledge *k = of(thread);
-	join(&k->seen, k->taken);
+	if (!k->taken.empty()) {
+		auto all = std::make_shared<clock_vector>(*k->seen.others);
+		join(all.get(), k->taken);
+		k->seen.others = all;
+		k->taken.clear();
+	}
 	k->given = k->seen;
 	k->fenced |= system;
 	next_turn(thread);
@@ -231,7 +262,7 @@ void weak_atomic(unsigned thread, const void *at, size_t n)
 	knowledge *k = of(thread);
 	clock_vector &there = handed[(uintptr_t)at];
 	join(&k->taken, there);
-	join(&there, k->given);
+	join_view(&there, k->given, first_of_block + thread);
 	next_turn(thread);
 }
 
