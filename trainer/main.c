@@ -55,7 +55,9 @@ static int train(const struct train_options *options)
 	if (result.rank == 0)
 		printf("final step=%" PRIu64 " loss=%.9g params=%016" PRIx64 "\n", result.step, result.loss,
 		       result.fingerprint);
-	return result.unsafe ? EXIT_UNSAFE : EXIT_SUCCESS;
+	if (result.unsafe)
+		return EXIT_UNSAFE;
+	return result.step < options->steps ? (int)options->stopped_status : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv)

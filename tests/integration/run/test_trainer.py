@@ -229,6 +229,16 @@ def stop_in_join(daemon_dies):
         expect("join: " in run.messages(), "no reason is said")
 
 
+@case("all ranks end with --stopped-status when one was asked to stop, and with 0 when they have trained to the end")
+def stopped_status():
+    with Run(2, "--stopped-status", "75") as run:
+        run.wait_save(MEMORY_EVERY)
+        run.ranks[1].send_signal(signal.SIGTERM)
+        expect(int(run.finish(75)["step"]) < STEPS)
+    with Run(2, "--stopped-status", "75", store=run.store) as again:
+        expect(int(again.finish()["step"]) == STEPS)
+
+
 @case("SIGTERM ends a rank that waits for others")
 def stopped_without_others():
     stop_in_join(False)
