@@ -1,5 +1,6 @@
 /* What ckpt doctor looks at: doctor.c (the command), doctor_machine.c (kernel, memory, devices), doctor_gpu.c (the GPU's driver),
- * doctor_store.c (the store's file system), doctor_job.c (what a rank needs), doctor_lustre.c (its layout, where that is Lustre). */
+ * doctor_store.c (the store's file system), doctor_job.c (what a rank needs), doctor_daemon.c (what ckptd says of itself),
+ * doctor_lustre.c (its layout, where that is Lustre). */
 #ifndef CKPT_CLI_DOCTOR_H
 #define CKPT_CLI_DOCTOR_H
 
@@ -26,6 +27,7 @@ struct doctor {
 	uint64_t memory_limit; /* what arenas may take, as ckptd would be started now */
 	const char *store;     /* NULL: none */
 	char lustre[4096];     /* a remedy that is made of the path */
+	char health[512];      /* a remedy that ckptd tells */
 	struct check checks[DOCTOR_CHECKS];
 	unsigned n;
 };
@@ -51,6 +53,8 @@ void doctor_gpu_judge(struct doctor *d, const struct gpu_seen *seen, unsigned to
 void doctor_store(struct doctor *d);
 /* What a rank lacks that is started here, in place of what ckptd lacks. socket: NULL: where ranks look. Asks the daemon. */
 void doctor_job(struct doctor *d, const char *socket);
+/* What the daemon's answer to a status request tells. */
+void doctor_daemon(struct doctor *d, const char *status);
 /* The check "store-kind" of a directory on Lustre. */
 void doctor_lustre(struct doctor *d, int dir, const char *path);
 

@@ -9,8 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 enum { ANSWER_WITHIN_S = 5 };
+
+#define FIRST_PIDS "pid:[4026531836]" /* that of the host has this number for ever (PROC_PID_INIT_INO) */
 
 /* In the order in which libckpt asks them (docs/reference/libckpt.md). */
 static const struct {
@@ -78,6 +82,12 @@ static const char *how_to_get_a_daemon(void)
 		return "Mount the folder of the socket into the pod, set CKPT_SOCKET, and run the pod as ckptd's user.";
 	if (variable("OMPI_COMM_WORLD_RANK"))
 		return "Start ckptd on this node, and pass CKPT_SOCKET on (mpirun -x CKPT_SOCKET).";
+	if (!access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK))
+		return "Start ckptd outside this container, mount the folder of its socket into it, and set "
+		       "CKPT_SOCKET.";
+	if (!access("/run/systemd/system", F_OK))
+		return "Start ckptd (systemctl --user start ckptd.socket), or name its socket in CKPT_SOCKET; or start "
+		       "ranks with ckpt run.";
 	return "Start ckptd on this node, or name its socket in CKPT_SOCKET; or start ranks with ckpt run.";
 }
 
@@ -94,11 +104,30 @@ static void check_daemon(struct doctor *d, const char *socket)
 			   "%.250s", err.text);
 	else
 		doctor_add(d, "job-daemon", RESULT_FINE, NULL, NULL, "answers at %s", path);
+	if (!rc)
+		doctor_daemon(d, json);
+}
+
+/* Where a rank and ckptd see different processes, ckptd gets to know the rank by a pidfd that comes over the socket. */
+static void check_processes(struct doctor *d)
+{
+	char space[32] = "";
+	struct utsname name;
+	unsigned major = 0, minor = 0;
+	bool own = readlink("/proc/self/ns/pid", space, sizeof(space) - 1) > 0 && strcmp(space, FIRST_PIDS) != 0;
+	bool old = uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2 || major < 6 ||
+		   (major == 6 && minor < 9);
+	doctor_add(d, "job-processes", own && old ? RESULT_DEGRADED : RESULT_FINE,
+		   "A ckptd of another PID namespace, on the host or in another container, refuses this rank.",
+		   "Use Linux 6.9 or later, or share the host's PID namespace with ckptd (--pid=host, hostPID).",
+		   own ? "a PID namespace of its own, on Linux %.64s" : "the PID namespace of the host, on Linux %.64s",
+		   name.release);
 }
 
 void doctor_job(struct doctor *d, const char *socket)
 {
 	check_launcher(d);
 	check_name(d);
+	check_processes(d);
 	check_daemon(d, socket);
 }

@@ -11,9 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+from loopback_cluster import loopback_cluster
 from seccomp import EINVAL, forbid, libc
 from single_node import Daemon
-from tap import BIN, DEADLINE, Cases, equal, expect, has
+from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 if platform.machine() != "x86_64":
     print("the numbers of system calls in here are those of x86_64")
@@ -21,6 +22,7 @@ if platform.machine() != "x86_64":
 cases = Cases()
 case = cases.case
 top = pathlib.Path(tempfile.mkdtemp())
+ROOT = pathlib.Path(__file__).parents[3]
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_IPC_LOCK = 24, 1, 14
 
 
@@ -192,7 +194,7 @@ def _():
 
 def inside(**env):
     """What a rank lacks that has these variables: (exit code, {name: check})."""
-    held = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(("SLURM", "OMPI", "PMI", "TORCHELASTIC", "XDG_RUNTIME"))}
+    held = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(("SLURM", "OMPI", "PMI", "TORCHELASTIC", "XDG_RUNTIME", "LOCAL_WORLD", "MPI_LOCAL"))}
     try:
         return doctor("--job", **env)
     finally:
@@ -230,16 +232,62 @@ def _():
     daemon = Daemon(store=False).start()
     try:
         code, checks = inside(CKPT_SOCKET=str(daemon.socket), CKPT_JOB="gpt")
-        equal([code, checks["job-daemon"]["verdict"]], [0, "fine"], checks)
+        equal([code, checks["job-daemon"]["verdict"], checks["job-store"]["verdict"]], [0, "fine", "note"], checks)
     finally:
         daemon.close()
 
 
+@case("inside a job: ranks on several nodes whose ckptd is alone will never meet, and that is told before they start")
+def _():
+    daemon = Daemon().start()
+    spread = ({"SLURM_STEP_NUM_NODES": "2"}, {"LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "8"}, {"OMPI_COMM_WORLD_LOCAL_SIZE": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+              {"MPI_LOCALNRANKS": "1", "PMI_SIZE": "2"})
+    near = ({}, {"SLURM_STEP_NUM_NODES": "1"}, {"LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "4"}, {"MPI_LOCALNRANKS": "2", "PMI_SIZE": "2"})
+    try:
+        for env, code, verdict in (*((env, 1, "broken") for env in spread), *((env, 0, "fine") for env in near)):
+            found = inside(CKPT_SOCKET=str(daemon.socket), CKPT_JOB="gpt", **env)
+            equal([found[0], found[1]["job-nodes"]["verdict"], found[1]["job-store"]["verdict"]], [code, verdict, "fine"], env)
+        says = (ROOT / "docs" / "reference" / "cli.md").read_text().split("drain a node on which ranks could not work:")[1].split("\n\n")[1].strip()
+        (daemon.top / "user").mkdir()
+        (daemon.top / "user" / "ckptd.sock").symlink_to(daemon.socket)
+        for nodes, code in (("1", 0), ("2", 1)):
+            env = {**os.environ, "dir": str(daemon.top), "PATH": f"{BIN}:{os.environ['PATH']}", "CKPT_CONFIG": "/dev/null", "SLURM_STEP_NUM_NODES": nodes}
+            equal(subprocess.run(["sh", "-c", says], env=env).returncode, code, says)
+    finally:
+        daemon.close()
+
+
+@case("inside a job: a node of the cluster that is missing is told of")
+def _():
+    with loopback_cluster("ab") as daemons:
+        code, checks = inside(CKPT_SOCKET=str(daemons["a"].socket), CKPT_JOB="gpt", SLURM_STEP_NUM_NODES="2")
+        equal([code, checks["job-nodes"]["verdict"], checks["job-nodes"]["found"]], [0, "fine", "2 of 2 nodes of the cluster are there"], checks)
+        daemons["b"].kill()
+        until(lambda: not all(n["up"] for n in daemons["a"].status()["cluster"]["nodes"]), "b is missed")
+        code, checks = inside(CKPT_SOCKET=str(daemons["a"].socket), CKPT_JOB="gpt")
+        equal([code, checks["job-nodes"]["verdict"]], [3, "degraded"], checks)
+
+
+@case("inside a job: a PID namespace of its own on an old kernel is told of")
+def _():
+    own = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*own, "setarch", "--uname-2.6", "true"], capture_output=True).returncode:
+        return "no namespaces, or no setarch, here"
+    for under, verdict in ((own, "fine"), ([*own, "setarch", "--uname-2.6"], "degraded"), (["setarch", "--uname-2.6"], "fine")):
+        done = subprocess.run([*under, BIN / "ckpt", "doctor", "--job", "--json", "--socket", top / "nobody"], capture_output=True, text=True)
+        equal(next(c["verdict"] for c in json.loads(done.stdout)["checks"] if c["name"] == "job-processes"), verdict, under)
+    return None
+
+
 @case("the page names every check, and no other")
 def _():
-    page = (pathlib.Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text().split("## ckpt doctor")[1].split("\n## ")[0]
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text().split("## ckpt doctor")[1].split("\n## ")[0]
     inner = set(re.findall(r"^\| `(job-[a-z]+)`", page, re.M))
-    equal(inner, set(inside()[1]))
+    daemon = Daemon().start()
+    try:
+        equal(inner, set(inside(CKPT_SOCKET=str(daemon.socket))[1]))
+    finally:
+        daemon.close()
     named = set(re.findall(r"`([a-z_-]+)`", page.split("The checks are")[1].split("JSON:")[0]))
     equal(named, set(doctor("--store", top / "new")[1]))
 
