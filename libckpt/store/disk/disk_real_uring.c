@@ -37,6 +37,18 @@ static bool knows(struct io_uring *ring, int operation)
 	return known;
 }
 
+/* A profile may allow the queue, and not its use: nothing that was submitted would ever end. */
+static int try_nothing(struct io_uring *ring)
+{
+	struct io_uring_cqe *cqe;
+	io_uring_prep_nop(io_uring_get_sqe(ring));
+	int rc = io_uring_submit_and_wait(ring, 1);
+	if (rc < 0 || (rc = io_uring_peek_cqe(ring, &cqe)) < 0)
+		return rc;
+	io_uring_cqe_seen(ring, cqe);
+	return 0;
+}
+
 static int uring_open(struct disk *d, struct err *err)
 {
 	struct io_uring *ring = calloc(1, sizeof(*ring));
@@ -47,11 +59,15 @@ static int uring_open(struct disk *d, struct err *err)
 		free(ring);
 		return explain_setup(rc, err);
 	}
-	rc = io_uring_register_eventfd(ring, d->event_fd);
+	rc = try_nothing(ring);
+	if (rc < 0)
+		explain_setup(rc, err);
+	else if ((rc = io_uring_register_eventfd(ring, d->event_fd)) < 0)
+		err_set(err, rc, "cannot set up the event descriptor of io_uring: %s", err_name(rc));
 	if (rc < 0) {
 		io_uring_queue_exit(ring);
 		free(ring);
-		return err_set(err, rc, "cannot set up the event descriptor of io_uring: %s", err_name(rc));
+		return rc;
 	}
 	d->engine_state = ring;
 	d->truncates = knows(ring, FTRUNCATE);

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static char path[SCRATCH_MAX];
 
@@ -28,11 +30,11 @@ static void teardown(void)
 TestSuite(disk_engine, .init = setup, .fini = teardown);
 
 /* As the profile of a container does, for the rest of this process. */
-static void forbid_io_uring(void)
+static void forbid(unsigned call)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -72,12 +74,33 @@ Test(disk_engine, where_io_uring_is_forbidden_threads_take_its_place)
 	struct disk *d;
 	int root;
 	unsetenv("CKPT_DISK_ENGINE");
-	forbid_io_uring();
+	forbid(__NR_io_uring_setup);
 	cr_assert_eq(disk_new(path, &d, &root, &err), 0, "%s", err.text);
 	cr_expect_str_eq(disk_engine(d), "threads");
 	cr_expect_eq(disk_register(d, path, sizeof(path)), -ENOTSUP);
 	write_and_read_back(d, root);
 	disk_free(d);
+}
+
+Test(disk_engine, where_a_queue_may_be_made_and_not_used_threads_take_its_place)
+{
+	static const unsigned calls[] = {__NR_io_uring_enter, __NR_io_uring_register};
+	unsetenv("CKPT_DISK_ENGINE");
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		struct err err = {{0}};
+		struct disk *d;
+		int root;
+		if (fork())
+			continue;
+		forbid(calls[i]);
+		bool good = !disk_new(path, &d, &root, &err) && !strcmp(disk_engine(d), "threads");
+		_exit(good ? 0 : 1);
+	}
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		int status = -1;
+		cr_assert_gt(wait(&status), 0);
+		cr_expect_eq(status, 0);
+	}
 }
 
 Test(disk_engine, io_uring_that_was_demanded_and_is_forbidden_is_an_error)
@@ -86,7 +109,7 @@ Test(disk_engine, io_uring_that_was_demanded_and_is_forbidden_is_an_error)
 	struct disk *d;
 	int root;
 	setenv("CKPT_DISK_ENGINE", "uring", 1);
-	forbid_io_uring();
+	forbid(__NR_io_uring_setup);
 	cr_expect_eq(disk_new(path, &d, &root, &err), -EPERM);
 	cr_expect(strstr(err.text, "seccomp"), "%s", err.text);
 	cr_expect_eq(d, NULL);
