@@ -1,5 +1,6 @@
 #include "job/barriers.h"
 
+#include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/failpoint.h"
 #include "base/log.h"
@@ -10,12 +11,15 @@
 #include "runtime/room.h"
 #include "service/room.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 enum { SOON_MS = 2 };
+
+#define MEBI (1ull << 20)
 
 /* What the tables of all ranks come to; arenas that fit are kept. */
 struct forming {
@@ -103,13 +107,27 @@ static int lay_out(struct job *job, struct forming *f, struct err *err)
 	return rc;
 }
 
+/* The limit of the node, and whose it is where a container set it: the default is a share of that. */
+static const char *limit_text(const struct runtime *runtime, char *dst, size_t size)
+{
+	uint64_t limit = runtime->config.memory_limit, group = cgroup_memory_limit();
+	char is[16], all[16];
+	bytes_human(is, sizeof(is), limit);
+	if (group != UINT64_MAX && limit == (group / 10 * 8 & ~(MEBI - 1)))
+		snprintf(dst, size, "%s, 80%% of the %s of ckptd's control group", is,
+			 bytes_human(all, sizeof(all), group));
+	else
+		snprintf(dst, size, "%s", is);
+	return dst;
+}
+
 static int check_memory(struct job *job, const struct forming *f, struct err *err)
 {
 	struct runtime *runtime = job->runtime;
 	uint64_t used = runtime->memory.arenas + runtime->memory.tables + runtime->memory.copies,
 		 of_job = former_bytes(job);
 	uint64_t limit = job->policy.memory_limit, more = 0;
-	char a[16], b[16], c[16], e[16];
+	char a[16], b[16], c[16], e[16], node[96];
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		if (f->keep[r])
 			continue;
@@ -138,8 +156,7 @@ static int check_memory(struct job *job, const struct forming *f, struct err *er
 		       "tables and of copies for other nodes are in use, the limit of this node is %s: raise "
 		       "--memory-limit or lower CKPT_SLOTS",
 		       job->name, bytes_human(a, sizeof(a), more), bytes_human(b, sizeof(b), f->state), job->nlocal,
-		       job->nslots, bytes_human(c, sizeof(c), used),
-		       bytes_human(e, sizeof(e), runtime->config.memory_limit));
+		       job->nslots, bytes_human(c, sizeof(c), used), limit_text(runtime, node, sizeof(node)));
 }
 
 /* A table counts like arenas, before anything is made of it. */

@@ -29,16 +29,19 @@ RANKS, FOREVER = 2, "1000000"
 
 
 class Containers:
-    def __init__(self, *under):
+    def __init__(self, *under, bounds="-all"):
+        """bounds: capabilities that ckptd's container may have."""
         self.top = pathlib.Path(tempfile.mkdtemp())
-        self.socket, self.children = self.top / "ckptd.sock", []
+        self.socket, self.children, self.bounds = self.top / "ckptd.sock", [], bounds
         self.start("ckptd", *under, "ckptd", "--socket", self.socket, "--store", self.top / "store")
+        self.bounds = "-all"
         until(self.socket.exists, "the daemon listens")
 
     def start(self, name, *command, **env):
         """What unshare becomes is the container; its death is that of all in it."""
         with open(self.top / f"{name}.log", "ab") as log:
-            child = subprocess.Popen([*CONTAINER, *map(str, command)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            place = [word.replace("set=-all", f"set={self.bounds}") if "bounding" in word else word for word in CONTAINER]
+            child = subprocess.Popen([*place, *map(str, command)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                      env={**ENVIRONMENT, "PATH": f"{BIN}:{os.environ['PATH']}", "CKPT_CONFIG": "/dev/null", "CKPT_JOB": "job",
                                           "CKPT_SOCKET": str(self.socket), **env})
         self.children.append(child)
@@ -60,8 +63,8 @@ class Containers:
 
 
 @contextlib.contextmanager
-def containers(*under):
-    it = Containers(*under)
+def containers(*under, **how):
+    it = Containers(*under, **how)
     try:
         yield it
     except Exception:
@@ -123,7 +126,30 @@ def charged(group):
     return int(re.search(r"^shmem (\d+)$", (group / "memory.stat").read_text(), re.M).group(1))
 
 
-@case("arenas are charged to the control group that touches them first, ckptd's or the rank's")
+MODEL = ("--width", "256", "--layers", "7", "--seq", "16", "--batch", "4")  # 64 MiB of state
+
+
+def files(group):
+    """Pages of files that no arena is."""
+    found = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    return int(found.get("cache", found.get("file"))) - charged(group)
+
+
+def unpinned(group):
+    """What the kernel itself holds for the group, queues and their tables of pages with it."""
+    path = next(group / name for name in ("memory.kmem.usage_in_bytes", "memory.stat") if (group / name).exists())
+    found = re.search(r"^(?:kernel )?(\d+)$", path.read_text(), re.M)
+    return int(found.group(1)) if found else 0
+
+
+def pinned(container):
+    """Bytes that the kernel holds in place for its first process."""
+    pid = subprocess.run(["pgrep", "-P", str(container.pid)], capture_output=True, text=True, check=True).stdout.split()[0]
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmPin:\s+(\d+) kB", status).group(1)) << 10
+
+
+@case("arenas are charged to the control group that touches them first, and nothing of them a second time: neither what is pinned nor what is written")
 def _():
     groups = [MEMORY / f"ckpt-test-{os.getpid()}-{who}" for who in ("ckptd", "rank")]
     try:
@@ -134,18 +160,47 @@ def _():
     except OSError as error:
         return f"no control group can be made here: {error}"
     try:
-        with containers("sh", "-c", f'echo $$ >{groups[0]}/cgroup.procs; exec "$@"', "sh") as c:
-            c.rank(0, FOREVER, 1, "sh", "-c", f'echo $$ >{groups[1]}/cgroup.procs; exec "$@"', "sh")
-            c.until("ckptd", "step 50 epoch 1 durable")
+        with containers("sh", "-c", f'echo $$ >{groups[0]}/cgroup.procs; exec "$@"', "sh", bounds="-all,+ipc_lock") as c:  # no limit of what is pinned
+            c.start("rank0", "sh", "-c", f'echo $$ >{groups[1]}/cgroup.procs; exec "$@"', "sh", TRAIN, "--steps", FOREVER, "--save-storage-every", "10", *MODEL,
+                    CKPT_RANK="0", CKPT_WORLD="1")
+            c.until("ckptd", "step 10 epoch 1 durable", "step 20 epoch 1 durable")
             done = subprocess.run([CKPT, "status", "--json", "--socket", c.socket], capture_output=True, text=True, env=ENVIRONMENT)
             arenas = json.loads(done.stdout)["memory"]["used"]
             expect(arenas > 4 << 20, arenas)
             both = [charged(group) for group in groups]
             expect(arenas * 3 // 4 <= sum(both) < arenas * 5 // 4, both, "of", arenas)
+            written = sum(path.stat().st_size for path in (c.top / "store").rglob("*.safetensors"))
+            left = [files(group) for group in groups]
+            expect(written > 100 << 20 and sum(left) < written // 4, "pages of files:", left, "of", written)
+            held, free = pinned(c.children[0]), sum(map(unpinned, groups))
+            expect(0 < held < arenas * 5 // 4, "pinned:", held, "of arenas", arenas)
+            expect(free < 16 << 20, "charged a second time:", free)
     finally:
         for group in groups:
             until(lambda g=group: not (g / "cgroup.procs").read_text(), "the end of all in the group")
             group.rmdir()
+    return None
+
+
+@case("a job that does not fit ckptd's control group is refused, and the group's limit is named")
+def _():
+    group = MEMORY / f"ckpt-test-{os.getpid()}-small"
+    try:
+        group.mkdir()
+        limit = next((group / name for name in ("memory.max", "memory.limit_in_bytes") if (group / name).exists()), None)
+        if not limit:
+            return "control groups have no memory controller here"
+        limit.write_text(str(64 << 20))
+    except OSError as error:
+        return f"no control group can be made here: {error}"
+    try:
+        with containers("sh", "-c", f'echo $$ >{group}/cgroup.procs; exec "$@"', "sh") as c:
+            large = c.start("rank0", TRAIN, "--steps", "1", "--width", "512", CKPT_RANK="0", CKPT_WORLD="1")
+            equal(large.wait(DEADLINE), 1)
+            has(c.text("rank0"), "the limit of this node is 51.0 MiB, 80% of the 64.0 MiB of ckptd's control group")
+    finally:
+        until(lambda: not (group / "cgroup.procs").read_text(), "the end of all in the group")
+        group.rmdir()
     return None
 
 
