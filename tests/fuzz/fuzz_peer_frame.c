@@ -2,9 +2,9 @@
  * said over one, and parts of messages. What is decoded
  * comes back byte by byte. */
 #include "base/cleanup.h"
-#include "cluster/net/hello.h"
-#include "cluster/net/inbox.h"
-#include "cluster/net/lane.h"
+#include "cluster/link/hello.h"
+#include "cluster/link/inbox.h"
+#include "cluster/link/lane.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* fuzz_seeds DIR: inputs that the encoders write, in a folder for each target: control messages of every type, messages between nodes and
  * coordinator, a registration with its layout, a tag. Those that a store holds come from make_store. */
+#include "cluster/link/hello.h"
+#include "cluster/link/lane.h"
 #include "cluster/net.h"
-#include "cluster/net/hello.h"
-#include "cluster/net/lane.h"
 #include "format/arena/layout.h"
 #include "format/files/marks.h"
 #include "format/message/peer_coord.h"

@@ -39,6 +39,8 @@ MAY_INCLUDE = {
     "kernels/capture": (*KERNELS, "kernels/span", "kernels/gpu", "kernels/runtime", "kernels/cuda"),
     "kernels/restore": (*KERNELS, "kernels/span", "kernels/gpu", "kernels/runtime", "kernels/cuda", "kernels/capture"),
     "ckptd": ("libckpt/base", "libckpt/format/*", "libckpt/config", "libckpt/store/*", "kernels.h"),
+    "ckptd/cluster/link": ("libckpt/base", "libckpt/format/*", "ckptd"),
+    "ckptd/cluster/net": ("libckpt/base", "libckpt/format/*", "ckptd", "ckptd/cluster/link"),
     "cli": (*CLI, "cli/*"),
     "cli/frame": CLI,
     "cli/inspect": (*CLI, "cli/frame"),
@@ -79,7 +81,7 @@ THIRD_PARTY = {
     "curl/*": ("ckptd/registry/*",),
     "ini.h": ("libckpt/config/file.c",),
     "microhttpd.h": ("ckptd/observe/http*.c",),
-    "openssl*": ("ckptd/cluster/net/*",),
+    "openssl*": ("ckptd/cluster/link/*", "ckptd/cluster/net/*"),
     "isa-l*": ("ckptd/*", "kernels/*"),
     "systemd/*": ("ckptd/*",),
     "criterion/*": (),
@@ -161,6 +163,8 @@ PLANTED = {
     "ckptd/job.h": '#include "store/disk/disk.h"\n',
     "ckptd/catalog/catalog.c": "#include <sqlite3.h>\n",
     "ckptd/cluster/net/fabric.c": "#include <rdma/fabric.h>\n",
+    "ckptd/cluster/net/fabric.h": "",
+    "ckptd/cluster/link/link.c": '#include "cluster/net/fabric.h"\n#include <openssl/ssl.h>\n#include <rdma/fabric.h>\n',
     "cli/main.c": '#include "ckpt.h"\n#include "session_internal.h"\n#include "nowhere.h"\n#include "frame/output.h"\n',
     "cli/frame/output.h": "",
     "cli/frame/output.c": '#include "inspect/list.h"\n',
@@ -172,7 +176,7 @@ PLANTED = {
 }
 EXPECTED = [
     "libckpt/base/bad.c:1", "libckpt/format/message/wire.h:2", "libckpt/ckpt.h:1", "libckpt/client/session/session.c:1", "libckpt/store/read/plan.c:3", "ckptd/job.c:2",
-    "ckptd/job.c:3", "ckptd/job.c:4", "cli/main.c:2", "cli/main.c:3", "cli/frame/output.c:1", "trainer/loop/step.c:1", "tests/unit/test_job.c:4",
+    "ckptd/job.c:3", "ckptd/job.c:4", "ckptd/cluster/link/link.c:1", "ckptd/cluster/link/link.c:3", "cli/main.c:2", "cli/main.c:3", "cli/frame/output.c:1", "trainer/loop/step.c:1", "tests/unit/test_job.c:4",
     "extra/thing.c",
 ]
 

@@ -18,12 +18,12 @@
 #ifndef CKPTD_NET_ENGINE_H
 #define CKPTD_NET_ENGINE_H
 
+#include "cluster/link/inbox.h"
+#include "cluster/link/lane.h"
+#include "cluster/link/link.h"
+#include "cluster/link/silence.h"
 #include "cluster/net.h"
-#include "cluster/net/inbox.h"
-#include "cluster/net/lane.h"
-#include "cluster/net/link.h"
 #include "cluster/net/rail.h"
-#include "cluster/net/silence.h"
 #include "cluster/net/way.h"
 #include "cluster/roster.h"
 

@@ -1,6 +1,6 @@
 /* The loop's side: opening, sending, submitting, and what has happened. */
+#include "cluster/link/vault.h"
 #include "cluster/net/engine.h"
-#include "cluster/net/vault.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -8,7 +8,7 @@
 #define CKPTD_NET_RAIL_H
 
 #include "base/err.h"
-#include "cluster/net/hello.h"
+#include "cluster/link/hello.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>

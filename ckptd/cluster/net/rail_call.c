@@ -1,7 +1,7 @@
 /* Who is at the other end of a rail: calls to the nodes that copies go to, and those of nodes that copy to us. Only words that prove the session
  * (rail_words.h) open one. Anybody may call; who does not prove it is refused and changes nothing. */
+#include "cluster/link/rail_words.h"
 #include "cluster/net/engine.h"
-#include "cluster/net/rail_words.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -2,9 +2,9 @@
  * these words (hexadecimal), else with those that a node would say, but for the token. Prints how many calls were taken. */
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "cluster/link/rail_words.h"
 #include "cluster/net/fabric.h"
 #include "cluster/net/rail.h"
-#include "cluster/net/rail_words.h"
 
 #include <arpa/inet.h>
 #include <openssl/rand.h>

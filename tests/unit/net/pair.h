@@ -2,7 +2,7 @@
 #ifndef CKPT_TEST_PAIR_H
 #define CKPT_TEST_PAIR_H
 
-#include "cluster/net/link.h"
+#include "cluster/link/link.h"
 #include "cluster/roster.h"
 
 #define KEY_A "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n"

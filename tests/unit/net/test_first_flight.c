@@ -1,5 +1,5 @@
 /* What is looked at of a call before OpenSSL sees a byte of it. */
-#include "cluster/net/first_flight.h"
+#include "cluster/link/first_flight.h"
 
 #include "base/cleanup.h"
 #include "pair.h"

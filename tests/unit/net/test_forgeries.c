@@ -1,7 +1,7 @@
 /* Forgeries and replays in numbers, without a network between: nightly 1,000,000, else 20,000. None may have an effect: a connection that opens, a
  * byte that is taken, words that are believed. Each test has a share of them, together 100. */
-#include "cluster/net/rail_words.h"
-#include "cluster/net/sealer.h"
+#include "cluster/link/rail_words.h"
+#include "cluster/link/sealer.h"
 
 #include "pair.h"
 

@@ -1,4 +1,4 @@
-#include "cluster/net/hello.h"
+#include "cluster/link/hello.h"
 
 #include "base/cleanup.h"
 

@@ -1,5 +1,5 @@
 /* What goes over a lane: requests and answers, and what is no such thing. */
-#include "cluster/net/lane.h"
+#include "cluster/link/lane.h"
 
 #include "cluster/net.h"
 

@@ -1,5 +1,5 @@
 /* Links over TCP of loopback: who is let in, and what is made of bytes that others send. */
-#include "cluster/net/link.h"
+#include "cluster/link/link.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

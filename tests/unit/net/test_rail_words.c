@@ -1,5 +1,5 @@
 /* What the ends of a rail say when they connect: whom it proves. */
-#include "cluster/net/rail_words.h"
+#include "cluster/link/rail_words.h"
 
 #include "base/cleanup.h"
 #include "pair.h"

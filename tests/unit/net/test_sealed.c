@@ -1,5 +1,5 @@
 /* Bytes of a lane that go sealed over TCP of loopback: whole, in order, under keys of their own. */
-#include "cluster/net/sealed.h"
+#include "cluster/link/sealed.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"

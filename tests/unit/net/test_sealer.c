@@ -1,5 +1,5 @@
 /* Records of a lane: what is sealed is opened, once, in its order, and nothing else is. */
-#include "cluster/net/sealer.h"
+#include "cluster/link/sealer.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "cluster/net/vault.h"
+#include "cluster/link/vault.h"
 
 #include "base/cleanup.h"
 

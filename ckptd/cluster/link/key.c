@@ -1,4 +1,4 @@
-#include "cluster/net/key.h"
+#include "cluster/link/key.h"
 
 #include "base/cleanup.h"
 #include "base/secret_file.h"

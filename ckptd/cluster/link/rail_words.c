@@ -1,4 +1,4 @@
-#include "cluster/net/rail_words.h"
+#include "cluster/link/rail_words.h"
 
 #include "base/bytes.h"
 

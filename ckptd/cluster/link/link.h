@@ -1,13 +1,13 @@
 /* Link: one TLS connection with another daemon, and the frames in it (frame.h). Nothing here waits. Of one thread.
  *
  * What others can have it spend: of one that was accepted, a descriptor until its first flight is there (first_flight.h); then OpenSSL's state; buffers only once the handshake is over. Messages of TLS's own that come later (new keys) are few, or it is over. */
-#ifndef CKPTD_NET_LINK_H
-#define CKPTD_NET_LINK_H
+#ifndef CKPTD_LINK_LINK_H
+#define CKPTD_LINK_LINK_H
 
 #include "base/address.h"
 #include "base/list.h"
-#include "cluster/net/credentials.h"
-#include "cluster/net/frame.h"
+#include "cluster/link/credentials.h"
+#include "cluster/link/frame.h"
 
 #include <stddef.h>
 

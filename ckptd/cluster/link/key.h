@@ -1,7 +1,7 @@
 /* Key: the cluster key, 32 random bytes in a file that only the daemon's user (or root) can read. While it is changed there are several, in one
  * file or in two: the first is used first, and each is taken. */
-#ifndef CKPTD_NET_KEY_H
-#define CKPTD_NET_KEY_H
+#ifndef CKPTD_LINK_KEY_H
+#define CKPTD_LINK_KEY_H
 
 #include "base/err.h"
 

@@ -1,4 +1,4 @@
-#include "cluster/net/sealer.h"
+#include "cluster/link/sealer.h"
 
 #include "base/bytes.h"
 

@@ -1,7 +1,7 @@
 /* First flight: what somebody who calls says first, looked at where the kernel keeps it. OpenSSL would begin with the first byte, believe any
  * length, and buy memory for it: so it sees none that is not whole, or longer than a node's. */
-#ifndef CKPTD_NET_FIRST_FLIGHT_H
-#define CKPTD_NET_FIRST_FLIGHT_H
+#ifndef CKPTD_LINK_FIRST_FLIGHT_H
+#define CKPTD_LINK_FIRST_FLIGHT_H
 
 enum { FIRST_FLIGHT_MAX = 4096 };
 

@@ -1,9 +1,9 @@
-#include "cluster/net/link.h"
+#include "cluster/link/link.h"
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "cluster/net/first_flight.h"
-#include "cluster/net/sealed.h"
+#include "cluster/link/first_flight.h"
+#include "cluster/link/sealed.h"
 
 #include <endian.h>
 #include <errno.h>

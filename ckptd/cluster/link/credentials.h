@@ -6,8 +6,8 @@
  *	certificates        of a CA of one's own, with the node's name as a DNS name in each. Who has one can be that node alone.
  *
  * Both are forward secret. No tickets, no early data, no other version, one cipher: TLS_AES_256_GCM_SHA384. */
-#ifndef CKPTD_NET_CREDENTIALS_H
-#define CKPTD_NET_CREDENTIALS_H
+#ifndef CKPTD_LINK_CREDENTIALS_H
+#define CKPTD_LINK_CREDENTIALS_H
 
 #include "cluster/net.h"
 

@@ -1,7 +1,7 @@
 /* Inbox: messages put together from the DATA frames of a session. The first frame of a message begins with u16 type and u32 length of the
  * body; the others are bytes. Pure. */
-#ifndef CKPTD_NET_INBOX_H
-#define CKPTD_NET_INBOX_H
+#ifndef CKPTD_LINK_INBOX_H
+#define CKPTD_LINK_INBOX_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Frame: what goes over a link, in both directions: u16 kind, u16 length of the body, the body. A link keeps them whole, in order and
  * secret (link.h). */
-#ifndef CKPTD_NET_FRAME_H
-#define CKPTD_NET_FRAME_H
+#ifndef CKPTD_LINK_FRAME_H
+#define CKPTD_LINK_FRAME_H
 
 #include <stdint.h>
 

@@ -7,11 +7,11 @@
  *	answers         lane_answer: one to a write, to a read as many as it takes, each with some of its bytes
  *
  * This header: what goes over it. Pure. */
-#ifndef CKPTD_NET_LANE_H
-#define CKPTD_NET_LANE_H
+#ifndef CKPTD_LINK_LANE_H
+#define CKPTD_LINK_LANE_H
 
 #include "base/bytes.h"
-#include "cluster/net/link.h"
+#include "cluster/link/link.h"
 #include "format/tensor/names.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
-#include "cluster/net/sealed.h"
+#include "cluster/link/sealed.h"
 
 #include "base/bytes.h"
-#include "cluster/net/vault.h"
+#include "cluster/link/vault.h"
 
 #include <errno.h>
 #include <openssl/crypto.h>

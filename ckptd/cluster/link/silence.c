@@ -1,4 +1,4 @@
-#include "cluster/net/silence.h"
+#include "cluster/link/silence.h"
 
 #include "base/bytes.h"
 

@@ -1,4 +1,4 @@
-#include "cluster/net/inbox.h"
+#include "cluster/link/inbox.h"
 
 #include "base/bytes.h"
 #include "cluster/net.h"

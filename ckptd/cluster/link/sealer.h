@@ -4,8 +4,8 @@
  *
  * The length is associated data. The nonce is the number of the record under its key, combined with bytes of the key's own, as TLS 1.3 does it
  * (RFC 8446, 5.3): so none comes twice, and a record that was changed, left out, said twice or swapped does not open. */
-#ifndef CKPTD_NET_SEALER_H
-#define CKPTD_NET_SEALER_H
+#ifndef CKPTD_LINK_SEALER_H
+#define CKPTD_LINK_SEALER_H
 
 #include <openssl/evp.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* Silence: for how long another node has said nothing, as far as that proves anything. Who does not run himself hears nothing either: on a
  * machine that is too busy, or was stopped, all others would be lost at once, each of them sound. So of the time between two looks no more
  * counts than a bit of the limit, and what has come in meanwhile is read before the rest of it is over. Pure: the clock is the caller's. */
-#ifndef CKPTD_NET_SILENCE_H
-#define CKPTD_NET_SILENCE_H
+#ifndef CKPTD_LINK_SILENCE_H
+#define CKPTD_LINK_SILENCE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* Sealed: the bytes of a lane, both ways, sealed (sealer.h) with keys that its TLS connection exports and nobody else has: one for each direction,
  * and the next one when it has sealed enough. Bytes are sealed from where they are into what is sent; what has come is opened in its buffer, and
  * only then copied to where it belongs. Nothing here waits. */
-#ifndef CKPTD_NET_SEALED_H
-#define CKPTD_NET_SEALED_H
+#ifndef CKPTD_LINK_SEALED_H
+#define CKPTD_LINK_SEALED_H
 
-#include "cluster/net/sealer.h"
+#include "cluster/link/sealer.h"
 
 #include <openssl/ssl.h>
 

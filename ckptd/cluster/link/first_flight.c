@@ -1,4 +1,4 @@
-#include "cluster/net/first_flight.h"
+#include "cluster/link/first_flight.h"
 
 #include <errno.h>
 #include <netinet/in.h>

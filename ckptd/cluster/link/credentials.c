@@ -1,10 +1,10 @@
-#include "cluster/net/credentials.h"
+#include "cluster/link/credentials.h"
 
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/secret_file.h"
-#include "cluster/net/key.h"
-#include "cluster/net/vault.h"
+#include "cluster/link/key.h"
+#include "cluster/link/vault.h"
 #include "cluster/roster.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "cluster/net/lane.h"
+#include "cluster/link/lane.h"
 
 #include "cluster/net.h"
 

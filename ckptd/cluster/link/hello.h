@@ -1,6 +1,6 @@
 /* Hello: what each side says first over a link whose other end has proved that it belongs to the cluster (credentials.h). Pure. */
-#ifndef CKPTD_NET_HELLO_H
-#define CKPTD_NET_HELLO_H
+#ifndef CKPTD_LINK_HELLO_H
+#define CKPTD_LINK_HELLO_H
 
 #include "base/bytes.h"
 #include "format/tensor/names.h"
