@@ -5,15 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define DAY 86400.0
+#define DAY INTERVAL_DAY
 #define SLOTS_OWN 3  /* of an arena, at least */
 #define SLOTS_COPY 2 /* per copy that is held */
 
 struct plan_input plan_defaults(void)
 {
 	return (struct plan_input){.gpus_per_node = 8,
-				   .mtbf_cluster = 90 * DAY,
-				   .soft = 0.5,
+				   .mtbf_cluster = INTERVAL_OUTAGE_MTBF,
+				   .soft = INTERVAL_SOFT,
 				   .copies = 1,
 				   .fabric_bandwidth = 40e9,
 				   .capture_bandwidth = 40e9,
@@ -24,11 +24,6 @@ struct plan_input plan_defaults(void)
 				   .storage_most = 3600,
 				   .overhead = 0.05,
 				   .baseline = 1800};
-}
-
-static double whole_steps(double seconds, double step)
-{
-	return fmax(ceil(seconds / step - 1e-9), 1) * step;
 }
 
 /* Failures that memory cannot serve: a node and all holders of its copies within the time in which they are made anew; outages. */
@@ -54,36 +49,26 @@ static void times(const struct plan_input *in, struct plan_result *r)
 	r->remake = in->detect + in->restart + r->fetch + r->replicate;
 }
 
-static void bound(struct plan_tier *t, double least, const char *name)
+static void take(struct plan_tier *t, double cost, double most, const struct interval_least *least, unsigned n)
 {
-	if (t->interval >= least)
-		return;
-	t->interval = least;
-	t->bound = name;
+	struct interval i = interval_choose(cost, t->mtbf, most, least, n);
+	t->young = interval_young(cost, t->mtbf);
+	t->daly = interval_daly(cost, t->mtbf);
+	t->interval = i.seconds;
+	t->bound = i.bound;
 }
 
 static void choose(const struct plan_input *in, struct plan_result *r)
 {
 	struct plan_tier *m = &r->memory, *s = &r->storage;
-	m->young = interval_young(r->stall, m->mtbf);
-	m->daly = interval_daly(r->stall, m->mtbf);
-	s->young = interval_young(r->stall, s->mtbf);
-	s->daly = interval_daly(r->stall, s->mtbf);
-	m->interval = m->daly;
-	s->interval = s->daly;
-	m->bound = s->bound = "formula";
-	bound(m, r->stall / in->overhead, "overhead");
-	bound(m, r->capture + r->replicate, "fabric");
-	bound(m, in->step, "step");
-	if (s->interval > in->storage_most) {
-		s->interval = in->storage_most;
-		s->bound = "most";
-	}
-	bound(s, in->storage_least, "least");
-	bound(s, r->write, "store");
-	m->interval = whole_steps(m->interval, in->step);
-	bound(s, m->interval, "memory");
-	s->interval = ceil(s->interval / m->interval - 1e-9) * m->interval;
+	const struct interval_least of_memory[] = {
+		{r->stall / in->overhead, "overhead"}, {r->capture + r->replicate, "fabric"}, {in->step, "step"}};
+	take(m, r->stall, INFINITY, of_memory, 3);
+	m->interval = interval_whole(m->interval, in->step);
+	const struct interval_least of_storage[] = {
+		{in->storage_least, "least"}, {r->write, "store"}, {m->interval, "memory"}};
+	take(s, r->stall, in->storage_most, of_storage, 3);
+	s->interval = interval_whole(s->interval, m->interval);
 }
 
 static void tiers(const struct plan_input *in, struct plan_result *r)

@@ -15,4 +15,27 @@ double interval_daly(double cost, double mtbf);
  * the work that is redone begins. 1 for an infinite mtbf and no cost. */
 double interval_goodput(double interval, double cost, double restart, double mtbf);
 
+/* A bound from below, and its name for people. */
+struct interval_least {
+	double seconds;
+	const char *name;
+};
+
+struct interval {
+	double seconds;
+	const char *bound; /* what decided it: "formula", "most", or the name of the last bound that raised it */
+};
+
+/* Daly's interval, at most `most` (INFINITY: any), and then at least each of n bounds. */
+struct interval interval_choose(double cost, double mtbf, double most, const struct interval_least *least, unsigned n);
+/* Rounded up to whole units, at least one. */
+double interval_whole(double seconds, double unit);
+
+/* What is assumed of failures before any was seen; also the defaults of `ckpt plan`. A node of 8 GPUs: 419 failures in 54 days on 16,384 GPUs,
+ * as published for Llama 3 (docs/examples/campaigns/llama3-2024.csv). Outages take the memory of all nodes: assumed, not measured. */
+#define INTERVAL_DAY 86400.0
+#define INTERVAL_NODE_MTBF (264 * INTERVAL_DAY)
+#define INTERVAL_OUTAGE_MTBF (90 * INTERVAL_DAY)
+#define INTERVAL_SOFT 0.5 /* share of the failures of nodes that leave their memory */
+
 #endif
