@@ -126,11 +126,13 @@ static void digest_done(struct work *work)
 {
 	struct digest_work *w = list_entry(work, struct digest_work, work);
 	struct snapshot *s = w->s;
-	w->part->in_flight--;
-	s->works--;
+	struct saves *saves = s->saves;
+	w->part->in_flight--, s->works--;
 	free(w);
+	saves->walking++; /* what the coordinator answers may be the end of it */
 	snapshot_follow(s);
-	saves_pump(s->saves);
+	saves->walking--;
+	saves_pump(saves);
 }
 
 static void submit(struct digest_work *w)
