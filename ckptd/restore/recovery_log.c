@@ -205,10 +205,11 @@ void recoveries_hear(const struct storage *storage, const struct roster *roster,
 
 /* ---- the restore ------------------------------------------------------------------------------------------------- */
 
-void recoveries_raise(struct job *job, const char *reason)
+void recoveries_raise(struct job *job, const char *reason, bool loss)
 {
 	struct recovery_log *all = &job->recovery_log;
 	cut(job);
+	all->loss |= loss;
 	if (all->raised_ns)
 		return;
 	all->raised_ns = clock_now();
@@ -253,6 +254,7 @@ void recoveries_answered(struct job *job, const struct recovery_end *end)
 				      .rc = end->rc,
 				      .seen = all->raised_ns && all->lost_ns,
 				      .raised = all->raised_ns != 0,
+				      .loss = all->raised_ns && all->loss,
 				      .choose_ns = between(end->asked_ns, chosen),
 				      .fetch_ns = between(chosen, now)};
 	if (r->seen) {
@@ -265,9 +267,12 @@ void recoveries_answered(struct job *job, const struct recovery_end *end)
 	take_parts(r, end);
 	if (!r->rc && r->source)
 		histogram_add(&all->restore[r->source], r->choose_ns + r->fetch_ns, 1);
+	if (r->loss)
+		all->losses[r->source]++;
 	if (r->raised)
 		histogram_add(&all->gather, r->gather_ns, 1);
 	all->raised_ns = all->lost_ns = all->beat_ns = 0;
+	all->loss = false;
 	if (r->rc)
 		finish(job, r, RECOVERY_REFUSED);
 }

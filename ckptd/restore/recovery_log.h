@@ -56,6 +56,7 @@ struct recovery_record {
 	enum recovery_state state;
 	bool seen;          /* somebody was lost here: decide is known */
 	bool raised;        /* an epoch was raised before it: gather is known */
+	bool loss;          /* that was since something was lost */
 	uint64_t detect_ns; /* 0: not known; it died in between */
 	uint64_t decide_ns, gather_ns, choose_ns, fetch_ns;
 	uint64_t load_ns, first_step_ns; /* 0: not known (yet) */
@@ -69,10 +70,12 @@ struct recovery_log {
 	struct recovery_record ring[RECOVERIES_MAX];
 	uint32_t n, at;
 	struct histogram gather, restore[4],
-		total; /* restore: choose and fetch, by source. total: of those that are done */
+		total;      /* restore: choose and fetch, by source. total: of those that are done */
+	uint64_t losses[4]; /* that a restore followed from, by its source; 0: there was nothing to restore */
 	/* between a loss and its restore; clock_now(), 0: none */
 	uint64_t beat_ns, lost_ns; /* of the first that was lost here, or, where the job is coordinated, of a node */
 	uint64_t raised_ns;
+	bool loss;
 	char reason[RECOVERY_REASON_MAX];
 };
 
@@ -80,8 +83,8 @@ struct recovery_log {
 void recoveries_lost(struct recovery_log *all, uint64_t beat_ns);
 /* No epoch follows from what was lost. */
 void recoveries_no_loss(struct recovery_log *all);
-/* A new epoch is told here. Another one before the last was restored: the first one counts. */
-void recoveries_raise(struct job *job, const char *reason);
+/* A new epoch is told here; loss: since a rank or a node was lost. Another one before the last was restored: the first one counts. */
+void recoveries_raise(struct job *job, const char *reason, bool loss);
 
 /* How a restore ended. */
 struct recovery_end {

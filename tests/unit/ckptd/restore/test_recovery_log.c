@@ -73,7 +73,7 @@ Test(recovery_log, the_parts_follow_each_other_from_the_last_heartbeat_to_the_fi
 	/* All of it lies in the past, however soon after each other these lines run. */
 	recoveries_lost(all, clock_now() - 110 * MS);
 	uint64_t seen = all->lost_ns -= 10 * MS;
-	recoveries_raise(&job, "rank 1 is lost");
+	recoveries_raise(&job, "rank 1 is lost", true);
 	uint64_t raised = all->raised_ns -= 5 * MS;
 	restore(raised + MS / 1000, raised + MS / 500);
 	const struct recovery_record *r = last();
@@ -131,7 +131,7 @@ Test(recovery_log, another_epoch_cuts_it_short_and_begins_the_next)
 {
 	restore(clock_now(), 0);
 	recoveries_lost(all, 0);
-	recoveries_raise(&job, "rank 0 is lost");
+	recoveries_raise(&job, "rank 0 is lost", true);
 	cr_assert_eq(last()->state, RECOVERY_CUT);
 	cr_assert_eq(recovery_total_ns(last()), 0u);
 	restore(clock_now(), 0);
@@ -152,7 +152,7 @@ Test(recovery_log, a_loop_without_heartbeats_is_not_waited_for_for_ever)
 Test(recovery_log, ranks_are_on_their_way_back_from_the_new_epoch_to_their_first_step)
 {
 	cr_expect_not(recoveries_return(all, clock_now()), "nothing was lost");
-	recoveries_raise(&job, "rank 1 is lost");
+	recoveries_raise(&job, "rank 1 is lost", true);
 	cr_expect(recoveries_return(all, clock_now()));
 	cr_expect_not(recoveries_return(all, all->raised_ns + RECOVERY_RETURN_NS),
 		      "who comes so late is not waited for");
@@ -184,10 +184,10 @@ Test(recovery_log, of_several_losses_before_a_restore_the_first_counts)
 	uint64_t seen = all->lost_ns;
 	recoveries_lost(all, clock_now());
 	cr_assert_eq(all->lost_ns, seen);
-	recoveries_raise(&job, "rank 1 is lost");
+	recoveries_raise(&job, "rank 1 is lost", true);
 	uint64_t raised = all->raised_ns;
 	recoveries_lost(all, clock_now());
-	recoveries_raise(&job, "rank 0 is lost");
+	recoveries_raise(&job, "rank 0 is lost", true);
 	cr_assert(all->lost_ns == seen && all->raised_ns == raised);
 	restore(clock_now(), 0);
 	cr_assert_str_eq(last()->reason, "rank 1 is lost");
@@ -198,9 +198,25 @@ Test(recovery_log, a_loss_that_no_epoch_follows_is_forgotten)
 {
 	recoveries_lost(all, 0);
 	recoveries_no_loss(all);
-	recoveries_raise(&job, "node b is lost");
+	recoveries_raise(&job, "node b is lost", true);
 	restore(clock_now(), 0);
 	cr_assert(last()->raised && !last()->seen, "it was not here");
+}
+
+/* A rank that joins, or a world that changes, has lost nothing. */
+Test(recovery_log, losses_are_counted_by_where_the_state_came_from)
+{
+	restore(clock_now(), 0);
+	recoveries_raise(&job, "rank 1 joins", false);
+	restore(clock_now(), 0);
+	cr_assert(last()->raised && !last()->loss && !all->losses[WIRE_FROM_PEER]);
+	recoveries_raise(&job, "rank 1 joins", false);
+	recoveries_raise(&job, "rank 1 is lost", true);
+	restore(clock_now(), 0);
+	cr_assert(last()->loss);
+	cr_assert_eq(all->losses[WIRE_FROM_PEER], 1u);
+	restore(clock_now(), 0);
+	cr_assert_eq(all->losses[WIRE_FROM_PEER], 1u, "once");
 }
 
 Test(recovery_log, a_start_and_a_refusal_are_told_as_such)
