@@ -442,6 +442,38 @@ typedef enum ckpt_target {
 	CKPT_STORAGE,    /* also written to storage and committed */
 } ckpt_target;
 
+enum {
+	CKPT_DUE_MEMORY = 1,  /* a save is due */
+	CKPT_DUE_STORAGE = 2, /* and it is to go to storage; never without CKPT_DUE_MEMORY */
+};
+
+/* Says whether a save is due at a step, where the daemon has measured how often that should be.
+ *
+ * For jobs whose daemon has `interval = auto` in [job]. The intervals follow from Daly's formula
+ * for memory and for storage: from what a save costs this job, and from the time between failures
+ * (docs/howto/plan-saves.md). Every rank asks at each step, then begins a save of what is due:
+ *
+ *	due = ckpt_due(s, step);
+ *	if (due > 0)
+ *		ckpt_begin(s, step, due & CKPT_DUE_STORAGE ? CKPT_STORAGE : CKPT_MEMORY, …)
+ *
+ *	step  below 10^12. Steps count as in ckpt_begin, and are asked for in order
+ *
+ * Returns 0, CKPT_DUE_MEMORY, or CKPT_DUE_MEMORY | CKPT_DUE_STORAGE. All ranks that get an answer
+ * for a step of an epoch get the same one. An interval changes only at a step that no rank has
+ * asked for yet. Step 0 is never due.
+ *
+ * It costs some loads from shared memory, and no message. The first call in an epoch waits for one
+ * answer of the job's coordinator. So does a rank that asks before the next steps are decided, for
+ * at most 5 s, or the session timeout if that is shorter. After an error no save is due: training
+ * goes on without it.
+ *
+ *	-EOPNOTSUPP  interval is not auto, or the daemon is older than this call: decide by step
+ *	-ETIMEDOUT   nothing is decided yet. Later calls do not wait until there is an answer
+ *	-ERANGE      the step is so far back that its answer is not kept any more
+ *	-EINVAL      the step is not below 10^12; or ckpt_join was not called yet */
+int ckpt_due(ckpt *s, uint64_t step);
+
 /* Starts to capture the state of a step, and returns at once.
  *
  * All ranks call it for the same steps. Do not change registered memory before ckpt_fence.

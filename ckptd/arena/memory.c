@@ -154,6 +154,7 @@ static void write_head(struct memory *mem, const char *job, const struct arena_p
 	snprintf(head->job, sizeof(head->job), "%s", job);
 	head->rank = mem->table->reg.rank;
 	head->world = mem->table->reg.world;
+	head->schedules_kept = 1;
 	head->magic = ARENA_MAGIC;
 }
 

@@ -318,6 +318,7 @@ static void enter(struct coord *c)
 	c->fresh = c->resumed = false;
 	c->entered = c->epoch;
 	c->lost = COORD_NOBODY;
+	coord_schedule_enter(c);
 	coord_each(c, n)
 	{
 		set_joining(c, n, false);

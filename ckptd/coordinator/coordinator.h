@@ -15,6 +15,7 @@
  *   save     ── all captured, replicas alike ──► shown                                                          durable ── read back ──► verified
  *            ── one wants it written ──► MAKE ── made ──► WRITE ── all prepared ──► SEAL (MANIFEST.json) ──► ▲
  *            ── anything fails ──► DROP ── out of the way ──► CLEAR ── all have deleted what they wrote ──► REMOVE
+ *   schedule ── a rank will ask for a step that none has; when the epoch goes on from another coordinator: all have said what they have ──► SCHEDULE
  *   spill   ── the world changes, nodes are lost ──► LOOK ── chosen ──► GATHER ──► MAKE ──► WRITE ──► SEAL, or as a save that fails
  *
  * MAKE, SEAL, DROP and REMOVE go to the coordinator's own daemon, which alone makes, names and removes directories (checkpoint/directory.h). */
@@ -71,6 +72,7 @@ struct coord_survey {
  * copies now, nobody says. SKIP: it stays in memory, and why. WRITE: the directory is there, the node writes its part into it
  * (PREPARED); with the flag a checkpoint is in it, which is compared. CLEAR: what the node wrote of a save that has failed is
  * deleted, unless the flag says that it is to be kept (CLEARED).
+ * SCHEDULE: which steps are saved, of those behind the last one.
  * SPILL: a node, also one without ranks, has its part in bringing to storage what is only in memory (SPILLED). */
 struct coord_orders {
 	void *arg;
@@ -130,6 +132,7 @@ bool coord_has_finished(const struct coord *c, uint32_t node);
  * LEFT_OUT: a rank of the node had no free slot for the step, and goes on without it.
  * CLEARED, in any epoch: the node has nothing in the directory of a save that has failed. FORGOT, in any epoch: it knows nothing of the save
  * any more; when no node does it may be made anew, should it have failed.
+ * SCHEDULE_WANTED: a rank of the node asks for a step that no schedule has, or will soon; and the newest that the node has.
  * SPILLED, in any epoch: what became of its part of a spill. */
 void coord_input(struct coord *c, struct coord_from from, const struct peer_report *r);
 /* Its ranks have finished. True when there were any. */

@@ -14,6 +14,7 @@ struct coord_node {
 	bool finished;  /* they have said goodbye and ended: until they are needed again */
 	bool joining, restoring;
 	bool shares_known, parts_known;
+	bool schedule_heard;      /* it has said what it has, since this coordinator asks */
 	struct job_blobs blobs;   /* of each of its ranks that wait to enter */
 	struct shares shares;     /* of what is replicated */
 	struct share_parts parts; /* of it, that the node writes */
@@ -81,6 +82,13 @@ struct coord_copy {
 	bool showing; /* nobody is to give it up for the next one before all have been told; what the first one answers must wait */
 };
 
+/* Which steps are saved (coordinator/schedule.c). */
+struct coord_schedule {
+	uint32_t epoch;       /* that this is of */
+	bool known;           /* nobody has told of a later one; else not all nodes have said what they have */
+	struct schedule last; /* that was told; number 0: none */
+};
+
 struct coord {
 	const struct coord_orders *orders;
 	char job[NAME_JOB_MAX];
@@ -110,6 +118,7 @@ struct coord {
 	struct coord_brought brought;
 	char preface[WIRE_TEXT_MAX]; /* what is told first of all that a restore passes over */
 	struct coord_copy copy;
+	struct coord_schedule schedule;
 	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
 	struct step_id deviated;   /* the first in which replicas differed, since the epoch began; epoch 0: none */
 	struct step_id left_out[COORD_LEFT_OUT]; /* by some rank; a ring; epoch 0: unused */
@@ -160,6 +169,10 @@ void coord_failed(struct coord *c, struct coord_from from, struct step_id id, bo
 void coord_left_out(struct coord *c, struct coord_from from, struct step_id id);
 void coord_cleared(struct coord *c, uint32_t node, struct step_id id);
 void coord_forgot(struct coord *c, uint32_t node, struct step_id id);
+
+void coord_schedule_wanted(struct coord *c, struct coord_from from, const struct peer_schedule_wanted *m);
+/* All have entered an epoch that nobody has told of schedules in. */
+void coord_schedule_enter(struct coord *c);
 
 /* The node has so many from now on; what it has said of others is undone. */
 void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks);

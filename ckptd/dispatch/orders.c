@@ -111,6 +111,8 @@ static void obey(struct job *job, const struct peer_order *order)
 	case PEER_RESUME:
 		if (order->word.epoch == job->epoch)
 			saves_report_anew(&job->saves);
+		if (order->word.epoch == job->epoch)
+			interval_report_anew(job);
 		return;
 	case PEER_RANK_WANTED:
 		tell(job, &order->word);
@@ -152,6 +154,9 @@ static void obey(struct job *job, const struct peer_order *order)
 		return;
 	case PEER_COMPARE:
 		saves_compare(&job->saves, &order->compare);
+		return;
+	case PEER_SCHEDULE:
+		interval_hear(job, &order->schedule);
 		return;
 	case PEER_CLEAR:
 		saves_clear(&job->saves, &order->save);

@@ -266,6 +266,7 @@ static void doorbell_rang(void *arg, uint32_t events)
 	(void)ignored;
 	(void)events;
 	saves_follow(&rank->job->saves);
+	interval_look(rank->job);
 	loop_soon(rank->job->runtime->loop, SOON_MS); /* a capture by a device, or a copy, that has begun */
 }
 

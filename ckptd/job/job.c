@@ -487,7 +487,7 @@ bool job_tick(struct job *job)
 	halt_tick(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_watch_hang(&job->ranks[r], now);
-	save_stats_tick(job, now);
+	save_stats_tick(job, now), interval_look(job);
 	recoveries_tick(job, now);
 	former_tick(job, now);
 	if (!may_end(job, now))

@@ -16,6 +16,7 @@
 #include "coordinator/room.h"
 #include "job/finish.h"
 #include "job/halt.h"
+#include "job/interval.h"
 #include "job/resize.h"
 #include "restore/room.h"
 #include "runtime/room.h"
@@ -103,6 +104,7 @@ struct job {
 	struct former *former; /* NULL: nothing is left of earlier ranks but what is in the arenas */
 	struct save_stats save_stats;
 	struct recovery_log recovery_log;
+	struct job_interval interval;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
 	bool linked;           /* its coordinator is in reach, and was told all that holds */

@@ -9,6 +9,7 @@
 
 #include "job/barriers.h"
 #include "job/halt.h"
+#include "job/interval.h"
 #include "job/job.h"
 #include "job/jobs.h"
 #include "job/prefault.h"

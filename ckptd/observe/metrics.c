@@ -331,6 +331,74 @@ static void put_numbers(struct observe *observe, struct wbuf *out)
 		       job->save_stats.failed[why]);
 }
 
+static double every_of(const struct job_interval *i, const struct interval_tier *t, uint64_t every)
+{
+	(void)i, (void)t;
+	return (double)every;
+}
+
+static double seconds_of(const struct job_interval *i, const struct interval_tier *t, uint64_t every)
+{
+	(void)t;
+	return (double)every * i->measure.step;
+}
+
+static double cost_of(const struct job_interval *i, const struct interval_tier *t, uint64_t every)
+{
+	(void)i, (void)every;
+	return t->cost;
+}
+
+static double mtbf_of(const struct job_interval *i, const struct interval_tier *t, uint64_t every)
+{
+	(void)i, (void)every;
+	return t->mtbf;
+}
+
+/* Of jobs whose ranks ask what is due. */
+static const struct {
+	const char *name, *help;
+	double (*of)(const struct job_interval *i, const struct interval_tier *t, uint64_t every);
+} interval_metrics[] = {
+	{"ckpt_interval_steps", "A save is due every so many steps, by tier; 0: never.", every_of},
+	{"ckpt_interval_seconds", "How long these steps take.", seconds_of},
+	{"ckpt_interval_cost_seconds", "What a save keeps training from, as far as the interval follows from it.",
+	 cost_of},
+	{"ckpt_interval_mtbf_seconds", "The time between failures that the interval follows from.", mtbf_of},
+};
+
+static void sample_real(struct wbuf *out, const char *name, struct labels l, double value)
+{
+	char text[40];
+	snprintf(text, sizeof(text), " %.9g\n", value);
+	jout_raw(out, name);
+	put_labels(out, l, NULL);
+	jout_raw(out, text);
+}
+
+static void put_intervals(struct observe *observe, struct wbuf *out)
+{
+	for (size_t m = 0; m < sizeof(interval_metrics) / sizeof(interval_metrics[0]); m++) {
+		family(out, interval_metrics[m].name, "gauge", interval_metrics[m].help);
+		EACH_JOB(observe, job)
+		{
+			const struct job_interval *i = &job->interval;
+			if (!i->plan.steps)
+				continue;
+			sample_real(out, interval_metrics[m].name, and(of_job(job), "tier", "memory"),
+				    interval_metrics[m].of(i, &i->plan.memory, i->held.memory_every));
+			sample_real(out, interval_metrics[m].name, and(of_job(job), "tier", "storage"),
+				    interval_metrics[m].of(i, &i->plan.storage, i->held.storage_every));
+		}
+	}
+	family(out, "ckpt_losses_total", "counter",
+	       "Restores that followed from a loss, by where the state came from; none: there was nothing to restore.");
+	EACH_JOB(observe, job)
+	for (uint32_t source = 0; source <= WIRE_FROM_STORAGE; source++)
+		sample(out, "ckpt_losses_total", and(of_job(job), "source", source_name(source)),
+		       job->recovery_log.losses[source]);
+}
+
 static void put_histograms(struct observe *observe, struct wbuf *out)
 {
 	family(out, "ckpt_save_captured_seconds", "histogram", "From begin until captured on every rank.");
@@ -407,6 +475,7 @@ int metrics_encode(struct observe *observe, struct wbuf *out)
 {
 	put_daemon(observe, out);
 	put_numbers(observe, out);
+	put_intervals(observe, out);
 	put_histograms(observe, out);
 	put_ranks(observe, out);
 	return wbuf_finish(out);

@@ -10,6 +10,7 @@
 #include "job/room.h"
 #include "observe/health.h"
 #include "observe/http.h"
+#include "observe/interval_json.h"
 #include "observe/observe.h"
 #include "replication/room.h"
 #include "restore/room.h"
@@ -252,13 +253,14 @@ static json_t *job_json(const struct observe *observe, struct job *job, uint64_t
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
-	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name",
-			 job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
+	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
+			 "name", job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
 			 "stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots,
 			 "committed", (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed,
 			 "verified", (json_int_t)job->saves.verified, "saves", saves_json(&job->save_stats), "copies",
 			 copies_json(job), "recoveries", recoveries_json(job), "faults",
-			 faults_json(observe->faults, job), "policy", policy_json(&job->policy));
+			 faults_json(observe->faults, job), "interval", interval_json(job), "policy",
+			 policy_json(&job->policy));
 }
 
 static json_t *disk_json(const struct observe *observe)

@@ -117,6 +117,17 @@ static void print_copies(const json_t *job)
 	out(TONE_PLAIN, "\n");
 }
 
+static void print_tier(const json_t *interval, const char *name)
+{
+	const json_t *t = json_object_get(interval, name);
+	if (!number_of(t, "every"))
+		return;
+	out(TONE_PLAIN,
+	    "interval: to %s every %" PRId64 " steps (by %s); a save costs %.3g s (%s), %.3g h between failures (%s)\n",
+	    name, number_of(t, "every"), text_of(t, "decided_by"), json_number_value(json_object_get(t, "cost_s")),
+	    text_of(t, "cost_from"), json_number_value(json_object_get(t, "mtbf_s")) / 3600, text_of(t, "mtbf_from"));
+}
+
 static void print_job(const json_t *job)
 {
 	const json_t *recoveries = json_object_get(job, "recoveries"), *last = json_object_get(recoveries, "last");
@@ -130,6 +141,8 @@ static void print_job(const json_t *job)
 		    "restores: %" PRId64 ", the last to step %" PRId64 " (epoch %" PRId64 ") from %s in %.1f ms\n",
 		    number_of(recoveries, "count"), number_of(last, "step"), number_of(last, "epoch"),
 		    text_of(last, "source"), json_number_value(json_object_get(last, "ms")));
+	print_tier(json_object_get(job, "interval"), "memory");
+	print_tier(json_object_get(job, "interval"), "storage");
 	print_copies(job);
 	print_ranks(json_object_get(job, "ranks"));
 	print_snapshots(json_object_get(job, "snapshots"));

@@ -102,6 +102,7 @@ static const char *const names[] = {
 	"job.epoch",
 	"job.raise",
 	"job.register",
+	"job.schedule",
 	"mark.write",
 	"memory.fill",
 	"memory.pool",

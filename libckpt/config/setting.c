@@ -31,6 +31,8 @@ static const char *const fabric_providers[] = {"tcp", "verbs", "efa", NULL};
 static const char *const seal_copies[] = {"auto", "always", "never", NULL};
 static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
+static const char *const intervals[] = {"none", "auto", NULL};
+
 static const char *const compressions[] = {"none", "zstd", NULL};
 
 #define NODE(member) .scope = SCOPE_NODE, .offset = offsetof(struct config, member)
@@ -159,6 +161,15 @@ const struct setting settings[] = {
 	{"persist-every", JOB(persist_every), .type = SETTING_COUNT, .flag = "persist-every",
 	 .env = "CKPT_PERSIST_EVERY", .value = "N", .fallback = "1", .min = 1, .max = 1000000,
 	 .help = "write the first save to storage, and then every N-th"},
+	{"interval", JOB(interval), .type = SETTING_CHOICE, .flag = "interval", .env = "CKPT_INTERVAL", .value = "HOW",
+	 .fallback = "none", .choices = intervals,
+	 .help = "how often ranks save that ask (ckpt_due): none, or auto: by what was measured"},
+	{"interval-overhead", JOB(interval_overhead), .type = SETTING_COUNT, .flag = "interval-overhead",
+	 .env = "CKPT_INTERVAL_OVERHEAD", .value = "PERCENT", .fallback = "5", .min = 1, .max = 50,
+	 .help = "with interval auto: saves may keep training waiting for this share of the time"},
+	{"interval-most", JOB(interval_most_ms), .type = SETTING_DURATION, .flag = "interval-most",
+	 .env = "CKPT_INTERVAL_MOST", .value = "TIME", .fallback = "1h", .min = 1, .max = TIME_MAX,
+	 .help = "with interval auto: the longest time between saves, also to storage"},
 	{"full-every", JOB(full_every), .type = SETTING_COUNT, .flag = "full-every", .env = "CKPT_FULL_EVERY",
 	 .value = "N", .fallback = "10", .min = 1, .max = 1000000,
 	 .help = "an unchanged file serves at most N checkpoints, by hard links; 1: no links"},

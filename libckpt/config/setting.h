@@ -70,27 +70,33 @@ enum save_policy {
 	SAVE_REFUSE,     /* stays in memory */
 };
 
+/* How often ranks save that ask (ckpt_due); in the order of the table's choices. */
+enum save_interval { INTERVAL_NONE = 0, INTERVAL_AUTO };
+
 /* What is done to data files; in the order of the table's choices. */
 enum compress { COMPRESS_NONE = 0, COMPRESS_ZSTD };
 
 /* [job], as ckptd uses it. Times in milliseconds. */
 struct policy {
-	uint64_t memory_limit;     /* bytes of arenas of the job on this node; 0: only the node's limit */
-	uint64_t write_bandwidth;  /* bytes/s; 0: only the node's limit */
-	uint64_t read_bandwidth;   /* bytes/s of reading back; 0: only the node's limit */
-	uint64_t save_policy;      /* enum save_policy */
-	uint64_t save_queue;       /* saves that may wait, with SAVE_QUEUE */
-	uint64_t persist_every;    /* of the saves to storage that the ranks ask for */
-	uint64_t compress;         /* enum compress */
-	uint64_t full_every;       /* checkpoints that a file which does not change may serve */
-	uint64_t copies;           /* of each snapshot, in the memory of other nodes */
-	uint64_t save_timeout_ms;  /* from the first begin of a step until it is captured on every rank */
-	uint64_t join_timeout_ms;  /* a barrier of ranks (register, join, restore) */
-	uint64_t stall_timeout_ms; /* a commit that makes no progress */
-	uint64_t hang_timeout_ms;  /* no heartbeat; 0: hangs are not watched */
-	uint64_t node_wait_ms;     /* for a node that is missing, where the world may change */
-	uint64_t linger_ms;        /* how long the arenas of a job without processes are kept */
-	uint64_t keep_last;        /* retention: see store/manage/retention.h; all 0: everything stays */
+	uint64_t memory_limit;      /* bytes of arenas of the job on this node; 0: only the node's limit */
+	uint64_t write_bandwidth;   /* bytes/s; 0: only the node's limit */
+	uint64_t read_bandwidth;    /* bytes/s of reading back; 0: only the node's limit */
+	uint64_t save_policy;       /* enum save_policy */
+	uint64_t save_queue;        /* saves that may wait, with SAVE_QUEUE */
+	uint64_t persist_every;     /* of the saves to storage that the ranks ask for */
+	uint64_t interval;          /* enum save_interval */
+	uint64_t interval_overhead; /* percent of the time that saves to memory may keep training from */
+	uint64_t interval_most_ms;  /* between saves, with INTERVAL_AUTO */
+	uint64_t compress;          /* enum compress */
+	uint64_t full_every;        /* checkpoints that a file which does not change may serve */
+	uint64_t copies;            /* of each snapshot, in the memory of other nodes */
+	uint64_t save_timeout_ms;   /* from the first begin of a step until it is captured on every rank */
+	uint64_t join_timeout_ms;   /* a barrier of ranks (register, join, restore) */
+	uint64_t stall_timeout_ms;  /* a commit that makes no progress */
+	uint64_t hang_timeout_ms;   /* no heartbeat; 0: hangs are not watched */
+	uint64_t node_wait_ms;      /* for a node that is missing, where the world may change */
+	uint64_t linger_ms;         /* how long the arenas of a job without processes are kept */
+	uint64_t keep_last;         /* retention: see store/manage/retention.h; all 0: everything stays */
 	uint64_t keep_every;
 	uint64_t keep_within_ms;
 	uint64_t keep_hourly;

@@ -286,6 +286,12 @@ class Session(_Handle):
         return View(v.epoch, v.rank, v.world, bool(v.joined_before),
                     tuple(bytes(ffi.buffer(v.addresses + r * lib.CKPT_ADDRESS_MAX, v.address_len[r])) for r in range(v.world)))
 
+    def due(self, step: int) -> int | None:
+        """MEMORY or STORAGE where a save is due at this step, by what the daemon has measured (``interval = auto`` in its configuration); else None.
+        All ranks ask at each step, and those that are answered are answered alike."""
+        due = self._check(lib.ckpt_due(self._handle, step))
+        return STORAGE if due & lib.CKPT_DUE_STORAGE else MEMORY if due else None
+
     def begin(self, step: int, target: int = STORAGE, stream: int = 0) -> Snapshot:
         """Starts to capture the state, and returns at once. Do not change it before the fence. Raises :class:`Busy`."""
         out = ffi.new("ckpt_snapshot **")

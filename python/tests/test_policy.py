@@ -20,3 +20,8 @@ def test_what_was_just_restored_is_not_saved_again():
 def test_less_than_never_is_refused():
     with pytest.raises(ValueError, match="storage_every is -1"):
         Policy(0, -1)
+
+
+def test_numbers_stand_in_where_the_daemon_does_not_say():
+    assert Policy(2, 0, auto=True).by_step and not Policy(auto=True).by_step
+    assert Policy(2, 0, auto=True).target(4, True, 0) == MEMORY

@@ -98,9 +98,11 @@ static void coordination(void)
 	REPORT(PEER_RESTORE_CANDIDATES, .found = {.nmemory = 1, .memory = {id}, .nstored = 1, .stored = {id}});
 	REPORT(PEER_CAPACITY, .assignment = {4, 2, 2, true, false, false, 3, 4, 2, {1, 0}});
 	REPORT(PEER_REPLICA_DIGESTS, .replica_digests = {id, 3, {{5, 6, 1}, {5, 7, 1}, {9, 8, 300}}});
+	REPORT(PEER_SCHEDULE_WANTED, .schedule_wanted = {30, {3, 2, 16, 48, 30, 16, 5, 0, 1000}, 4, 40, 64});
 	REPORT(PEER_COMPARED, .compared = {ask, 3, {{0, 5}, {1, 6}, {1, 7}}, ""});
 	ask.count = 1;
 	ORDER(PEER_COMPARE, .compare = ask);
+	ORDER(PEER_SCHEDULE, .schedule = {3, 2, 16, 48, 30, 16, 5, 0, 1000});
 	ORDER(PEER_ADOPT, .word = {.epoch = 3, .flag = true});
 	ORDER(PEER_INVALIDATE_PLAN, .number = 3);
 	ORDER(PEER_FINISH_STATE, .number = PEER_DISMISSED);

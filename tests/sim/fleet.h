@@ -134,6 +134,7 @@ struct fleet {
 	bool verified;  /* and what is in it is read back, by the settings */
 	bool quiescing; /* no faults any more */
 	bool mute;      /* ranks give no heartbeats */
+	bool asks;      /* ranks ask which steps are saved */
 	struct fleet_node nodes[FLEET_NODES_MAX];
 	struct fleet_rank ranks[FLEET_PROCESSES_MAX];
 	struct fleet_save saves[FLEET_SAVES];
@@ -162,7 +163,7 @@ struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
 		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends,
-		elections, joins, replaced, lapses, unanswered, freezes, resumed;
+		elections, joins, replaced, lapses, unanswered, freezes, resumed, schedules;
 };
 
 extern struct fleet fleet;
@@ -222,6 +223,11 @@ int fleet_slot(const struct memory *mem, struct step_id id);
 
 /* fleet_train.c: training and saving, the next small step of it. True: the epoch is over, and the rank is to join again. */
 bool fleet_train(struct fleet_rank *r);
+/* fleet_due.c: asks which steps are saved, and compares the answer with that of others. */
+void fleet_ask(const struct fleet_rank *r);
+/* All ranks that are at work can be told of their next step. */
+bool fleet_decided(void);
+void fleet_due_begin(void);
 void fleet_capture(struct fleet_rank *r);
 
 /* fleet_launcher.c */

@@ -63,9 +63,9 @@ static void configure(struct fleet_node *n)
 	snprintf(text, sizeof(text),
 		 "[node]\nname = n%u\n%s%s%shuge-pages = never\ncluster-key = sim\npeer-timeout = 400ms\n"
 		 "[job]\nsave-timeout = 3s\njoin-timeout = 4s\nstall-timeout = 20s\nhang-timeout = 0\ncopies = %u\n"
-		 "node-wait = %ums\n",
+		 "node-wait = %ums\ninterval = %s\n",
 		 n->id, fleet.stored ? "store = " FLEET_STORE "\n" : "", registry, place, fleet.copies,
-		 fleet.node_wait_ms);
+		 fleet.node_wait_ms, n->id % 3 == 2 ? "none" : "auto");
 	int rc = sources_new(&d->runtime.sources, &err);
 	if (!rc)
 		rc = file_parse(d->runtime.sources, "sim", text, strlen(text), &err);
@@ -176,6 +176,7 @@ void fleet_start(struct fleet_node *n)
 void fleet_begin(unsigned nodes, bool stored, const char *policies)
 {
 	memset(&fleet, 0, sizeof(fleet));
+	fleet_due_begin();
 	more_policies = policies;
 	fleet.n = nodes;
 	fleet.stored = stored;

@@ -371,6 +371,7 @@ void fleet_step(struct fleet_rank *r)
 		else
 			fleet_capture(r);
 	} else if (r->joined && r->restored) {
+		fleet_ask(r);
 		if (fleet_train(r) && r->rank)
 			ask_join(r);
 	} else if (!r->rank) {
@@ -383,8 +384,10 @@ void fleet_step(struct fleet_rank *r)
 		job_restore(r->rank, ++r->seq, &m);
 	}
 	job = fleet_job(n);
-	if (job && rng_chance(world_rng(), 30))
-		saves_follow(&job->saves); /* a doorbell */
+	if (job && rng_chance(world_rng(), 30)) { /* a doorbell */
+		saves_follow(&job->saves);
+		interval_look(job);
+	}
 }
 
 /* ---- dying ----------------------------------------------------------------------------------------------------------- */

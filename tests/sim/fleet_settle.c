@@ -86,6 +86,9 @@ void fleet_settle(const char *after)
 		round_of_all();
 	if (!saved(step) && !fleet.stopped)
 		fleet_tell();
+	while (!fleet.stopped && !fleet_decided() && clock_now() < end)
+		round_of_all();
+	SIM_CHECK(fleet.stopped || fleet_decided(), "a rank is not told what is due within a minute after %s", after);
 	SIM_CHECK(saved(step) || fleet.stopped, "nothing is saved within a minute after %s, in a world of %u of %u",
 		  after, fleet_entered_world(), fleet_expected_world());
 }

@@ -29,11 +29,13 @@
  *     if the world grew, or if a node was drained or asked to leave.
  *  9. Dead ends. ckpt_wait for verified is refused with -EINVAL only if the settings say that nothing is read back.
  * 10. One coordinator. With a registry, at no time do two daemons hold themselves for a job's coordinator.
+ * 11. Due saves. All ranks that are told whether a save is due at a step of an epoch are told the same. Without faults, all are told.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  *
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
- * CKPT_SIM_ELASTIC=1 changes the world in every seed, CKPT_SIM_REGISTRY=1 elects in every seed, which then means another run.
+ * CKPT_SIM_ELASTIC=1 changes the world in every seed, CKPT_SIM_REGISTRY=1 elects in every seed, CKPT_SIM_DUE=1 has ranks ask what is due in
+ * every seed, which then means another run.
  * timeout: 900 */
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -54,7 +56,8 @@ enum {
 	ELASTIC_EACH = 4,
 	MUTE_EACH = 16,
 	REGISTRY_EACH = 5,
-	MEMBERS_EACH = 2
+	MEMBERS_EACH = 2,
+	UNASKED_EACH = 7 /* seeds; in one of them no rank asks what is due */
 };
 
 /* What may happen in a run, and how often of 1000 events. */
@@ -321,6 +324,12 @@ static void count_registry(void)
 	fleet_sum.unanswered += registry_sim_counts()->muted;
 }
 
+static bool asks(uint64_t seed)
+{
+	const char *all = getenv("CKPT_SIM_DUE");
+	return (all && *all == '1') || seed % UNASKED_EACH != 4;
+}
+
 /* The last node may be new, and late. */
 static void enlist(uint64_t seed)
 {
@@ -340,6 +349,7 @@ static void run(uint64_t seed)
 	else
 		place();
 	fleet.mute = seed % MUTE_EACH == 1;
+	fleet.asks = asks(seed);
 	fleet.registry = has_registry(seed);
 	fleet.members = fleet.registry && seed % MEMBERS_EACH == 0;
 	if (fleet.members)
@@ -415,6 +425,7 @@ static const struct {
 	{"machines replaced", &fleet_sum.replaced},
 	{"nodes frozen", &fleet_sum.freezes},
 	{"epochs that went on under another coordinator", &fleet_sum.resumed},
+	{"schedules that all ranks were told alike", &fleet_sum.schedules},
 	{"leases that lapsed", &fleet_sum.lapses},
 	{"transactions done and not answered", &fleet_sum.unanswered},
 };

@@ -73,7 +73,7 @@ static int check_begin(ckpt *s, uint64_t step, ckpt_target target, struct err *e
 	return rc;
 }
 
-static int check_epoch(ckpt *s, const struct stage *stage, struct err *err)
+int session_check_epoch(ckpt *s, const struct stage *stage, struct err *err)
 {
 	uint32_t now = atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire);
 	uint32_t mine = atomic_load(&s->epoch);
@@ -220,7 +220,7 @@ static int begin(ckpt *s, struct stage *stage, uint64_t step, ckpt_target target
 		 struct err *err)
 {
 	LOCK_SCOPE(&s->save);
-	int rc = check_epoch(s, stage, err);
+	int rc = session_check_epoch(s, stage, err);
 	if (rc)
 		return rc;
 	if (s->unfenced)
@@ -240,6 +240,14 @@ static int begin(ckpt *s, struct stage *stage, uint64_t step, ckpt_target target
 	return rc;
 }
 
+/* What a save keeps this thread from, for who decides how often to save. */
+static void note_stall(const struct stage *stage, uint64_t since, bool another)
+{
+	struct arena_asked *asked = &stage_head(stage)->asked;
+	atomic_fetch_add_explicit(&asked->stall_ns, clock_now() - since, memory_order_relaxed);
+	atomic_fetch_add_explicit(&asked->stalls, another, memory_order_relaxed);
+}
+
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out)
 {
 	struct err err = {0};
@@ -253,7 +261,10 @@ int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_sn
 	struct stage *stage = session_stage(s);
 	if (!stage)
 		return session_fail(s, err_set(&err, -EINVAL, "call ckpt_join before the first save"), &err);
+	uint64_t since = clock_now();
 	rc = begin(s, stage, step, target, stream, out, &err);
+	if (!rc)
+		note_stall(stage, since, true);
 	stage_put(stage);
 	return rc ? session_fail(s, rc, &err) : 0;
 }
@@ -264,7 +275,7 @@ static int wait_slot(ckpt *s, const struct stage *stage, uint64_t deadline, uint
 	for (;;) {
 		char text[40];
 		uint32_t seen = atomic_load_explicit(&stage_head(stage)->wake, memory_order_acquire);
-		int rc = check_epoch(s, stage, err);
+		int rc = session_check_epoch(s, stage, err);
 		if (rc || free_slot(stage) >= 0)
 			return rc;
 		rc = service_check(s, NULL, err);
@@ -428,8 +439,11 @@ static int fence_of(ckpt_snapshot *snap, const char *group, void *stream)
 	bool read = !rc && (!group || number >= 0 || snap->stage->capture.votes); /* the digests read all that votes */
 	if (!rc && group && number < 0)
 		rc = find_group(&snap->s->table, group, &err);
+	uint64_t since = clock_now();
 	if (!rc && read)
 		rc = fence(snap, !group ? FENCE_ALL : number < 0 ? PLAN_GROUPS_MAX : (uint32_t)number, stream, &err);
+	if (!rc)
+		note_stall(snap->stage, since, false);
 	if (!rc && !group)
 		rc = wait_for_epoch(snap, &err);
 	if (!rc)

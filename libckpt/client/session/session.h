@@ -44,7 +44,9 @@ struct ckpt {
 	struct wire_joined joined; /* under `save` */
 	_Atomic uint32_t epoch;    /* of it */
 	ckpt_view view;
-	_Atomic bool undefined;  /* a restore failed half-way */
+	_Atomic bool undefined; /* a restore failed half-way */
+	_Atomic uint64_t due_asked,
+		due_missed; /* (epoch << 32 | number) of the last schedule behind which one was asked for, or waited for in vain */
 	_Atomic pid_t beats;     /* the thread that gave the last heartbeat; 0: none did */
 	struct step_id restored; /* what was restored last; epoch 0: nothing */
 	struct wire_moved moved; /* of the answer MOVED to a REGISTER or JOIN */
@@ -104,6 +106,8 @@ void snapshot_put(struct ckpt_snapshot *snap);
 /* The last save that was begun, if its fence was not called, is given up, and its capture ended. */
 void save_end_unfenced(ckpt *s, uint64_t deadline);
 
+/* -ESTALE: the epoch that this rank has joined is over. */
+int session_check_epoch(ckpt *s, const struct stage *stage, struct err *err);
 /* Whether the last save that was begun reads the state yet, with the save lock held. */
 bool save_is_open(const ckpt *s);
 

@@ -163,6 +163,23 @@ struct arena_fault {
 	_Atomic uint32_t ms;
 };
 
+/* Which steps are saved (ckpt_due; format/arena/schedule.h). Written by the daemon under a sequence lock, as arena_status: a ring, by number.
+ * Of one epoch and number all nodes of the job have the same content, ever. Epoch 0: unused. */
+enum { ARENA_SCHEDULES = 8 };
+struct arena_schedule {
+	_Atomic uint32_t seq, epoch, number;
+	_Atomic uint64_t from, until, wanted;
+	_Atomic uint64_t memory_from, memory_every, storage_from, storage_every;
+};
+
+/* Written by the rank: the last step that it has asked for, and what its saves have kept it from. Epoch 0: it has not asked, or it is being
+ * changed. */
+struct arena_asked {
+	_Atomic uint64_t step, ns; /* ns: clock_now() */
+	_Atomic uint32_t epoch;
+	_Atomic uint64_t stall_ns, stalls; /* spent in begin and fence, of so many saves */
+};
+
 /* The world that the arena was made for is over: no epoch has this number. */
 #define ARENA_EPOCH_OVER UINT32_MAX
 
@@ -197,6 +214,9 @@ struct arena_head {
 	 * waits. Unused where the daemon is older. */
 	_Alignas(64) _Atomic uint64_t settled;
 	_Atomic uint32_t pinning; /* rank: it waits for that, and the daemon is not to put it off */
+	_Alignas(64) struct arena_schedule schedules[ARENA_SCHEDULES]; /* unused where the daemon is older */
+	_Alignas(64) struct arena_asked asked;                         /* unused where the library is older */
+	_Atomic uint32_t schedules_kept; /* daemon: 1: it answers what is asked; 0: it is older */
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

@@ -36,6 +36,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_COMPARED] = "COMPARED",
 	[PEER_LEFT_OUT] = "LEFT_OUT",
 	[PEER_RECOVERED] = "RECOVERED",
+	[PEER_SCHEDULE_WANTED] = "SCHEDULE_WANTED",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_RANK_WANTED] = "RANK_WANTED",
@@ -62,6 +63,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_FINISH_STATE] = "FINISH_STATE",
 	[PEER_ANNOUNCE] = "ANNOUNCE",
 	[PEER_RESUME] = "RESUME",
+	[PEER_SCHEDULE] = "SCHEDULE",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
 	[PEER_COMPARE] = "COMPARE",
@@ -214,6 +216,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_RECOVERED:
 		peer_recovered_put(out, &m->recovered);
 		break;
+	case PEER_SCHEDULE_WANTED:
+		peer_schedule_wanted_put(out, &m->schedule_wanted);
+		break;
 	default: /* NOT_JOINING, NOT_RESTORING: no more than this */
 		if (is_of_save(m->type))
 			peer_save_put(out, &m->save);
@@ -279,6 +284,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_RECOVERED:
 		peer_recovered_get(r, &m->recovered);
 		return;
+	case PEER_SCHEDULE_WANTED:
+		peer_schedule_wanted_get(r, &m->schedule_wanted);
+		return;
 	default:
 		if (is_of_save(m->type))
 			peer_save_get(r, &m->save);
@@ -332,6 +340,8 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_compared_check(&m->compared, err);
 	case PEER_RECOVERED:
 		return peer_recovered_check(&m->recovered, err);
+	case PEER_SCHEDULE_WANTED:
+		return peer_schedule_wanted_check(&m->schedule_wanted, err);
 	default:
 		return is_of_save(m->type) ? peer_save_check(m->type, &m->save, err) : 0;
 	}

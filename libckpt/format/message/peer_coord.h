@@ -6,6 +6,7 @@
 
 #include "format/arena/arena.h"
 #include "format/arena/job_blobs.h"
+#include "format/arena/schedule.h"
 #include "format/files/manifest.h"
 #include "format/files/shares.h"
 #include "format/message/peer.h"
@@ -221,6 +222,14 @@ struct peer_recovered {
 	const char *text; /* not owned; decoded: within the body, without a NUL */
 };
 
+/* A rank of the node asks for a step, or will soon, that no schedule has; and what the node has. */
+struct peer_schedule_wanted {
+	uint64_t step;        /* UINT64_MAX: none, it only tells what it has */
+	struct schedule held; /* the newest of this epoch that a rank of the node was given; number 0: none */
+	/* As this node would have the next one: intervals as in struct schedule, and for how many steps. */
+	uint64_t memory_every, storage_every, steps;
+};
+
 /* From a node. */
 struct peer_report {
 	enum peer_type type;
@@ -248,6 +257,7 @@ struct peer_report {
 			replica_digests; /* REPLICA_DIGESTS: all before the snapshot has REACHED captured */
 		struct peer_compared compared;
 		struct peer_recovered recovered; /* of the job, whether or not it is still there */
+		struct peer_schedule_wanted schedule_wanted;
 	};
 };
 
@@ -283,6 +293,7 @@ struct peer_order {
 		struct wire_command command;
 		struct peer_answer answer;
 		struct peer_compare compare;
+		struct schedule schedule;
 	};
 };
 

@@ -46,6 +46,9 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_COMPARE:
 		peer_compare_put(out, &m->compare);
 		break;
+	case PEER_SCHEDULE:
+		schedule_encode(out, &m->schedule);
+		break;
 	case PEER_COMMAND:
 		wire_command_put(out, &m->command);
 		break;
@@ -108,6 +111,9 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_COMPARE:
 		peer_compare_get(r, &m->compare);
 		return;
+	case PEER_SCHEDULE:
+		schedule_decode(r, &m->schedule);
+		return;
 	case PEER_COMMAND:
 		wire_command_get(r, &m->command);
 		return;
@@ -138,6 +144,7 @@ static int check_word(uint16_t type, const struct peer_word *m, struct err *err)
 
 static int check_order(const struct peer_order *m, struct err *err)
 {
+	int rc;
 	switch (m->type) {
 	case PEER_LOOK:
 	case PEER_PAUSE:
@@ -172,6 +179,9 @@ static int check_order(const struct peer_order *m, struct err *err)
 		return peer_spill_check(&m->spill, err);
 	case PEER_COMPARE:
 		return peer_compare_check(m->type, &m->compare, err);
+	case PEER_SCHEDULE:
+		rc = schedule_check(&m->schedule, false, err);
+		return rc ? err_prefix(err, rc, "%s message", peer_coord_name(m->type)) : 0;
 	case PEER_COMMAND:
 		return peer_command_check(&m->command, err);
 	case PEER_ANSWER:

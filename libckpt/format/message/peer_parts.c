@@ -257,3 +257,36 @@ int peer_recovered_check(const struct peer_recovered *m, struct err *err)
 			return peer_bad(PEER_RECOVERED, err, "a control character at byte", i);
 	return 0;
 }
+
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+
+void peer_schedule_wanted_put(struct wbuf *out, const struct peer_schedule_wanted *m)
+{
+	wbuf_u64(out, m->step);
+	schedule_encode(out, &m->held);
+	wbuf_u64(out, m->memory_every);
+	wbuf_u64(out, m->storage_every);
+	wbuf_u64(out, m->steps);
+}
+
+void peer_schedule_wanted_get(struct rbuf *r, struct peer_schedule_wanted *m)
+{
+	m->step = rbuf_u64(r);
+	schedule_decode(r, &m->held);
+	m->memory_every = rbuf_u64(r);
+	m->storage_every = rbuf_u64(r);
+	m->steps = rbuf_u64(r);
+}
+
+int peer_schedule_wanted_check(const struct peer_schedule_wanted *m, struct err *err)
+{
+	uint64_t longest = max_u64(m->memory_every, m->storage_every);
+	int rc = schedule_check(&m->held, true, err);
+	if (rc)
+		return err_prefix(err, rc, "%s message", peer_coord_name(PEER_SCHEDULE_WANTED));
+	if (m->step > STEP_MAX && m->step != UINT64_MAX)
+		return peer_bad(PEER_SCHEDULE_WANTED, err, "step", m->step);
+	if (longest > STEP_MAX)
+		return peer_bad(PEER_SCHEDULE_WANTED, err, "an interval of steps", longest);
+	return !m->steps || m->steps > STEP_MAX ? peer_bad(PEER_SCHEDULE_WANTED, err, "steps", m->steps) : 0;
+}

@@ -38,6 +38,10 @@ void peer_recovered_put(struct wbuf *out, const struct peer_recovered *m);
 void peer_recovered_get(struct rbuf *r, struct peer_recovered *m);
 int peer_recovered_check(const struct peer_recovered *m, struct err *err);
 
+void peer_schedule_wanted_put(struct wbuf *out, const struct peer_schedule_wanted *m);
+void peer_schedule_wanted_get(struct rbuf *r, struct peer_schedule_wanted *m);
+int peer_schedule_wanted_check(const struct peer_schedule_wanted *m, struct err *err);
+
 /* peer_replica_digest.c */
 void peer_replica_digests_put(struct wbuf *out, const struct peer_replica_digests *m);
 void peer_replica_digests_get(struct rbuf *r, struct peer_replica_digests *m);

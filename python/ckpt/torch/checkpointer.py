@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -47,13 +48,13 @@ class Checkpointer:
     """Saves and restores a training state.
 
     ``state`` maps names to modules, optimizers, schedulers, loaders, dicts, and anything with state_dict. ``memory_every`` and ``storage_every`` count
-    steps. ``place`` says of tensors that are no DTensors which part of a whole they are (:class:`Flat`, :class:`Part`). A save that fails is logged,
+    steps. With ``auto`` the daemon says when a save is due, and they count where its interval is not automatic. ``place`` says of tensors that are no DTensors which part of a whole they are (:class:`Flat`, :class:`Part`). A save that fails is logged,
     and raises only with ``strict_saves``. Options of the session, such as ``strict`` and ``slots``, go to :class:`ckpt.Session`."""
 
     def __init__(self, state: Mapping[str, Any], *, job: str | None = None, socket: str | None = None, memory_every: int = 0, storage_every: int = 0,
-                 strict_saves: bool = False, rng: bool = True, place: Place | None = None, document_bytes: int = 1 << 20, timeout: float | None = None,
+                 auto: bool = False, strict_saves: bool = False, rng: bool = True, place: Place | None = None, document_bytes: int = 1 << 20, timeout: float | None = None,
                  **session: Any) -> None:
-        self.policy, self.strict_saves = Policy(memory_every, storage_every), strict_saves
+        self.policy, self.strict_saves = Policy(memory_every, storage_every, auto), strict_saves
         self.sources = sources_of(state)
         self._place, self._rng, self._most = place, rng, document_bytes
         rank, world = _world()
@@ -121,8 +122,25 @@ class Checkpointer:
         read the state. Returns whether a save was begun. Raises :class:`ckpt.StaleEpoch`: leave the step, and restore."""
         self.session.beat(step, "forward")
         self._look_at_pending()
-        target = self.policy.target(step, self.session.has_storage, self._first)
+        target = self._target(step)
         return target is not None and self._begin(step, target)
+
+    def _target(self, step: int) -> int | None:
+        """It is asked at each step, also where nothing is saved: what the ranks ask for says how long a step takes."""
+        if not self.policy.auto:
+            return self.policy.target(step, self.session.has_storage, self._first)
+        try:
+            target = self.session.due(step)
+        except (StaleEpoch, WorldChanged):
+            raise
+        except Error as e:
+            if e.errno == errno.EOPNOTSUPP and self.policy.by_step:
+                return self.policy.target(step, self.session.has_storage, self._first)
+            if e.errno == errno.EOPNOTSUPP:
+                raise
+            self._failed(step, e)
+            return None
+        return target if step > self._first else None
 
     def _begin(self, step: int, target: int) -> bool:
         if self._held is None or self._documents is None:

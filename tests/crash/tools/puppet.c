@@ -7,7 +7,7 @@
  *	fill VALUE                check VALUE
  *	wait N LEVEL TIMEOUT_MS   poll N                          drop N                  restore STEP TIMEOUT_MS
  *	mark STEP EPOCH HEALTH    early                           fork                    stop
- *	close                     blob
+ *	close                     blob                            due STEP
  *	sized MOST                put BYTES                       size
  *
  * OTHER: what is another table than without: 1 another name, 2 another dtype, 3 one tensor more, 4 the parts in the opposite order, 5 a blob of 100
@@ -213,6 +213,11 @@ static int do_fence(struct puppet *p, const long long *a)
 	return ckpt_fence(*snapshot(p, a[0]), NULL);
 }
 
+static int do_due(struct puppet *p, const long long *a)
+{
+	return ckpt_due(p->s, (uint64_t)a[0]);
+}
+
 static int do_wait(struct puppet *p, const long long *a)
 {
 	return ckpt_wait(*snapshot(p, a[0]), (ckpt_level)a[1], (int)a[2]);
@@ -299,7 +304,7 @@ static const struct {
 	{"get", do_get},   {"begin", do_begin},     {"fence", do_fence}, {"wait", do_wait},   {"poll", do_poll},
 	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
 	{"mark", do_mark}, {"slot", do_slot},       {"stop", do_stop},   {"fill", do_fill},   {"check", do_check},
-	{"blob", do_blob}, {"sized", do_sized},     {"put", do_put},     {"size", do_size},
+	{"blob", do_blob}, {"sized", do_sized},     {"put", do_put},     {"size", do_size},   {"due", do_due},
 };
 
 static void obey(struct puppet *p, const char *line)

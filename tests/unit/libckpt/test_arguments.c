@@ -129,6 +129,7 @@ Test(arguments, without_a_session)
 	REFUSES_WITHOUT(ckpt_get_blob(NULL, "b", data, 4), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_rebind(NULL, "w", 0, data), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_join(NULL, NULL, 0, NULL, 0), -EINVAL, says);
+	REFUSES_WITHOUT(ckpt_due(NULL, 1), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_begin(NULL, 1, CKPT_MEMORY, NULL, &out), -EINVAL, says);
 	cr_assert_null(out);
 	REFUSES_WITHOUT(ckpt_begin(NULL, 1, CKPT_MEMORY, NULL, NULL), -EINVAL, says);
@@ -351,6 +352,7 @@ Test(arguments, before_the_join)
 	REFUSES(ckpt_begin(s, 1, CKPT_MEMORY, NULL, &out), -EINVAL, "call ckpt_join");
 	cr_assert_null(out);
 	REFUSES(ckpt_wait_slot(s, 0), -EINVAL, "call ckpt_join");
+	REFUSES(ckpt_due(s, 1), -EINVAL, "call ckpt_join");
 	REFUSES(ckpt_restore(s, CKPT_LATEST, NULL, NULL, 0), -EINVAL, "call ckpt_join");
 	REFUSES(ckpt_mark(s, 1, 0, CKPT_HEALTHY, NULL, 0), -EINVAL, "call ckpt_join");
 	REFUSES(ckpt_join(s, NULL, 5, NULL, 0), -EINVAL, "the address is NULL, and is to have 5 bytes");
@@ -394,6 +396,7 @@ Test(arguments_joined, of_restores_and_marks)
 	memset(reason, 'r', sizeof(reason) - 1);
 	REFUSES(ckpt_restore(s, beyond, NULL, NULL, 0), -EINVAL, "is not below 10^12");
 	REFUSES(ckpt_restore(s, 1, NULL, &(ckpt_restored){.size = 0}, 0), -EINVAL, "CKPT_INIT(ckpt_restored)");
+	REFUSES(ckpt_due(s, beyond), -EINVAL, "is not below 10^12");
 	REFUSES(ckpt_mark(s, beyond, 0, CKPT_HEALTHY, NULL, 0), -EINVAL, "is not below 10^12");
 	REFUSES(ckpt_mark(s, CKPT_LATEST, 0, CKPT_HEALTHY, NULL, 0), -EINVAL, "is not below 10^12");
 	REFUSES(ckpt_mark(s, 1, 99, CKPT_HEALTHY, NULL, 0), -EINVAL, "there is no epoch 99");

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "client/session/session.h"
+#include "format/arena/schedule.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -349,6 +350,24 @@ Test(errors_joined, of_waiting_for_what_does_not_come)
 	fake_epoch(c.f, 2, "rank 1 died");
 	REFUSES(ckpt_wait(snap, CKPT_DURABLE, 5000), -ESTALE, "epoch 2 has begun");
 	ckpt_snapshot_free(snap);
+}
+
+Test(errors_joined, of_asking_what_is_due)
+{
+	struct arena_head *head = fake_head(c.f, 0);
+	struct schedule next = {0};
+	s->settings.timeout_ms = 30;
+	REFUSES(ckpt_due(s, 5), -EOPNOTSUPP, "the daemon is older than this call: decide by step");
+	atomic_store(&head->schedules_kept, 1);
+	REFUSES(ckpt_due(s, 5), -ETIMEDOUT, "step 5: nothing is decided yet");
+	next = schedule_next(&next, 1, 5, 16, 0, 0);
+	schedule_put(head, &next);
+	REFUSES(ckpt_due(s, 5), -EOPNOTSUPP, "interval is not auto");
+	for (unsigned i = 0; i < ARENA_SCHEDULES; i++) {
+		next = schedule_next(&next, 1, next.until, 16, 4, 8);
+		schedule_put(head, &next);
+	}
+	REFUSES(ckpt_due(s, 5), -ERANGE, "step 5: what was due then is not kept any more");
 }
 
 /* ---- restores and marks ------------------------------------------------------------------------------------------ */

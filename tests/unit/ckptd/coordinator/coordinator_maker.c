@@ -138,6 +138,10 @@ static void on_order(void *arg, uint32_t node, const struct peer_order *order)
 		t->compares++;
 		t->ask = order->compare;
 		return;
+	case PEER_SCHEDULE:
+		t->schedule = order->schedule;
+		t->schedules++;
+		return;
 	case PEER_SPILL:
 		t->spills[order->spill.owner] = order->spill;
 		t->spill_orders++;

@@ -13,8 +13,9 @@ extern struct told {
 	bool towards_storage;      /* the failure is */
 	uint32_t resumes, resumed; /* how often it was told to go on, and in which epoch */
 	struct step_id failed, copied, kept_step;
-	uint32_t copies, compares;
-	struct peer_compare ask; /* the last */
+	uint32_t copies, compares, schedules;
+	struct schedule schedule; /* the last that it was told of */
+	struct peer_compare ask;  /* the last */
 	enum level_shown level;
 	uint32_t kept_in; /* the epoch that it was told of last, then */
 	struct peer_choice choice;

@@ -10,6 +10,14 @@
 #undef LLVMFuzzerTestOneInput
 
 static const struct step_id s10 = {10, 3};
+static const struct schedule a_schedule = {.epoch = 3,
+					   .number = 2,
+					   .from = 16,
+					   .until = 48,
+					   .wanted = 30,
+					   .memory_from = 16,
+					   .memory_every = 5,
+					   .storage_every = 1000};
 
 static struct peer_report a_report(enum peer_type type)
 {
@@ -100,6 +108,10 @@ static struct peer_report a_report(enum peer_type type)
 	case PEER_RECOVERED:
 		r.recovered = (struct peer_recovered){.at_ns = 1700000000000000000, .len = 10, .text = "{\"step\":3}"};
 		break;
+	case PEER_SCHEDULE_WANTED:
+		r.schedule_wanted = (struct peer_schedule_wanted){
+			.step = 30, .held = a_schedule, .memory_every = 4, .storage_every = 40, .steps = 64};
+		break;
 	case PEER_SPILLED:
 		r.spilled = (struct peer_spilled){.owner = 2, .phase = PEER_SPILL_WRITE, .as = s10};
 		r.spilled.part = part;
@@ -126,6 +138,9 @@ static struct peer_order an_order(enum peer_type type)
 	case PEER_RESTORE_FETCH:
 		o.bring = (struct peer_restore_fetch){
 			.id = s10, .stored = true, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
+		break;
+	case PEER_SCHEDULE:
+		o.schedule = a_schedule;
 		break;
 	case PEER_COMPARE:
 		o.compare = (struct peer_compare){.id = s10, .set = 9, .first = 64, .count = 2};
@@ -308,6 +323,18 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r.compared.ask.first = UINT32_MAX;
 	r.compared.of[1].of = 0;
 	refused(&r, "COMPARED message with pieces");
+	r = a_report(PEER_SCHEDULE_WANTED);
+	r.schedule_wanted.held.until = 16;
+	refused(&r, "SCHEDULE_WANTED message: a schedule of steps 16 to 16");
+	r = a_report(PEER_SCHEDULE_WANTED);
+	r.schedule_wanted.steps = 0;
+	refused(&r, "steps 0");
+	r = a_report(PEER_SCHEDULE_WANTED);
+	r.schedule_wanted.memory_every = STEP_MAX + 1;
+	refused(&r, "an interval of steps");
+	r = a_report(PEER_SCHEDULE_WANTED);
+	r.schedule_wanted.step = STEP_MAX + 1;
+	refused(&r, "step");
 	r = a_report(PEER_LEAVE);
 	snprintf(r.job, sizeof(r.job), "a/b");
 	refused(&r, "LEAVE message");
