@@ -92,7 +92,8 @@ static int set_up(struct loop *l)
 				  .report = &l->report,
 				  .stream = l->platform->way.stream.stream,
 				  .memory_every = l->options->memory_every,
-				  .storage_every = l->options->storage_every};
+				  .storage_every = l->options->storage_every,
+				  .automatic = l->options->save_auto};
 	l->monitor = (struct monitor){.need = l->options->healthy_after, .every = l->options->storage_every};
 	l->step = (struct step){.options = l->options,
 				.data = l->data,

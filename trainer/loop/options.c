@@ -72,6 +72,8 @@ static const struct description descriptions[] = {
 	 FIELD(memory_every), 0, step_max},
 	{"save-storage-every", "K", "steps between saves to storage; 0: none, not even at the end (default 50)",
 	 KIND_COUNT, FIELD(storage_every), 0, step_max},
+	{"save-auto", NULL, "save when the daemon says so; by step where its interval is not automatic", KIND_FLAG,
+	 FIELD(save_auto), 0, 0},
 	{"healthy-after", "K", "good steps after which a checkpoint may be gone back to (default 3)", KIND_COUNT,
 	 FIELD(healthy_after), 1, 1000000},
 	{"device", "WHICH", "cuda, host, or auto: a GPU where there is one (else CKPT_DEVICE, else auto)", KIND_DEVICE,

@@ -34,6 +34,7 @@ struct train_options {
 	const char *faults;          /* to play, see faults.h; NULL: none; from the environment only */
 	const char *address;         /* literal on which the ring listens */
 	const char *dump, *report;   /* files, or NULL */
+	bool save_auto;              /* the daemon says which steps are saved, if its interval is automatic */
 	bool strict, no_vote, progress, help;
 	int rank, world; /* world 0: from the environment; there is no option for these two */
 };

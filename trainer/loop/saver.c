@@ -112,9 +112,28 @@ uint64_t saver_safe(const struct saver *s)
 	return s->on_storage > s->in_memory ? s->on_storage : s->in_memory;
 }
 
+enum turn { TURN_NONE = 0, TURN_MEMORY, TURN_STORAGE };
+
+static enum turn turn_by_step(const struct saver *s, uint64_t step)
+{
+	if (s->storage_every && step % s->storage_every == 0)
+		return TURN_STORAGE;
+	return s->memory_every && step % s->memory_every == 0 ? TURN_MEMORY : TURN_NONE;
+}
+
+/* What the daemon does not answer is not saved, here as on the other ranks. */
+static enum turn turn_of(const struct saver *s, uint64_t step)
+{
+	int due = s->automatic ? ckpt_due(s->session, step) : -EOPNOTSUPP;
+
+	if (due == -EOPNOTSUPP)
+		return turn_by_step(s, step);
+	return due <= 0 ? TURN_NONE : due & CKPT_DUE_STORAGE ? TURN_STORAGE : TURN_MEMORY;
+}
+
 bool saver_due(const struct saver *s, uint64_t step)
 {
-	return (s->storage_every && step % s->storage_every == 0) || (s->memory_every && step % s->memory_every == 0);
+	return turn_of(s, step) != TURN_NONE;
 }
 
 bool saver_has_slot(struct saver *s)
@@ -131,12 +150,11 @@ int saver_again(struct saver *s, uint64_t step)
 
 int saver_begin(struct saver *s, uint64_t step)
 {
+	enum turn turn = turn_of(s, step);
 	int rc = 0;
 
-	if (s->storage_every && step % s->storage_every == 0)
-		rc = start(s, step, storage_target(s));
-	else if (s->memory_every && step % s->memory_every == 0)
-		rc = start(s, step, CKPT_MEMORY);
+	if (turn != TURN_NONE)
+		rc = start(s, step, turn == TURN_STORAGE ? storage_target(s) : CKPT_MEMORY);
 	return rc < 0 ? refused(s, rc) : 0;
 }
 

@@ -22,6 +22,7 @@ struct saver {
 	const struct report *report;
 	void *stream;                         /* on which the state is used; NULL on the host */
 	uint64_t memory_every, storage_every; /* 0: never */
+	bool automatic;                       /* the daemon says what is due; these count where it does not */
 	int rank;                             /* 0 speaks for all where all see the same */
 	bool memory_only;                     /* the daemon has no store: what is due for storage goes to memory */
 
@@ -43,9 +44,9 @@ struct saver {
 bool saver_fatal(int rc);
 /* To be called after each join, when all ranks have met at the same daemon: asks whether it has a store. Told when it changes. */
 void saver_joined(struct saver *saver);
-/* Whether the turn of `step` has come. */
 /* Whether a save can begin: this rank has a slot for it, if need be after a while. */
 bool saver_has_slot(struct saver *saver);
+/* Whether the turn of `step` has come. */
 bool saver_due(const struct saver *saver, uint64_t step);
 /* Saves the state of `step` if its turn has come. 0, -ESTALE, or what is fatal. */
 int saver_begin(struct saver *saver, uint64_t step);

@@ -477,20 +477,16 @@ void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
 		s->stop = true;
 }
 
-void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)
-{
-	(void)s, (void)op, (void)seq, (void)bytes;
-}
-
-void ckpt_collective_leave(ckpt *s)
-{
-	(void)s;
-}
-
 int ckpt_has_storage(const ckpt *s)
 {
 	(void)s;
 	return !job->no_store;
+}
+
+int ckpt_due(ckpt *s, uint64_t step)
+{
+	(void)s;
+	return job->due_every ? (step % job->due_every ? 0 : CKPT_DUE_MEMORY) : -EOPNOTSUPP;
 }
 
 int ckpt_should_stop(const ckpt *s)

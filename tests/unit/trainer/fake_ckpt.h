@@ -48,13 +48,14 @@ struct fake_job {
 	int kill_count;
 	int begin_error; /* of ckpt_begin(), for steps in [begin_from, begin_to) */
 	uint64_t begin_from, begin_to;
-	int begin_of;      /* of this rank alone, and of no other, where it is not 0 */
-	int restore_error; /* of ckpt_restore() where a step, or the newest healthy one, is not found; 0: -ENOENT */
-	int join_ms;       /* how long ckpt_join() waits at most, 20000 */
-	int shrunk;        /* ranks that the job was begun with and has lost since, the first ones: join tells it */
-	bool no_store;     /* the daemon has none */
-	bool forgets;      /* a restore leaves out what belongs to a rank: blobs of that scope become zero */
-	uint64_t stop_at;  /* the operator asks rank 1 to stop when it is at this step; 0: never */
+	int begin_of;       /* of this rank alone, and of no other, where it is not 0 */
+	int restore_error;  /* of ckpt_restore() where a step, or the newest healthy one, is not found; 0: -ENOENT */
+	int join_ms;        /* how long ckpt_join() waits at most, 20000 */
+	int shrunk;         /* ranks that the job was begun with and has lost since, the first ones: join tells it */
+	bool no_store;      /* the daemon has none */
+	uint64_t due_every; /* to memory, says ckpt_due(); 0: the interval is not automatic */
+	bool forgets;       /* a restore leaves out what belongs to a rank: blobs of that scope become zero */
+	uint64_t stop_at;   /* the operator asks rank 1 to stop when it is at this step; 0: never */
 
 	/* what a test looks at */
 	uint64_t torn; /* captures during which the state was changed */

@@ -134,6 +134,31 @@ Test(loop, without_a_store_the_last_save_to_memory_is_safe)
 	free_run(run);
 }
 
+static void run_automatic(uint64_t every, const uint64_t *steps, int count)
+{
+	struct run *run = make_run(2);
+
+	run->job.due_every = every;
+	run->life[0].options.save_auto = run->life[1].options.save_auto = true;
+	run_all(run);
+	assert_done(run, 12);
+	cr_assert_eq(run->job.save_count, count);
+	for (int i = 0; i < count; i++)
+		cr_assert_eq(run->job.saves[i].step, steps[i], "save %d is of step %lu", i,
+			     (unsigned long)run->job.saves[i].step);
+	free_run(run);
+}
+
+Test(loop, saves_when_the_daemon_says_so)
+{
+	run_automatic(5, (const uint64_t[]){5, 10, 12}, 3);
+}
+
+Test(loop, saves_by_step_where_the_interval_is_not_automatic)
+{
+	run_automatic(0, (const uint64_t[]){2, 4, 6, 8, 10, 12}, 6);
+}
+
 Test(loop, without_a_store_every_save_goes_to_memory)
 {
 	struct run *run = make_run(2);

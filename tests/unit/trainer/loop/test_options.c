@@ -123,7 +123,7 @@ Test(options, values)
 {
 	struct train_options o;
 	char line[] = "--steps 7 --batch=9 --width 32 --heads 8 --seed 18446744073709551615 --lr 1e-3 --strict "
-		      "--save-storage-every 0 --timeout 3 --report r";
+		      "--save-auto --save-storage-every 0 --timeout 3 --report r";
 
 	cr_assert_eq(parse(&o, line), 0, "%s", error);
 	cr_assert_eq(o.steps, 7);
@@ -134,6 +134,7 @@ Test(options, values)
 	cr_assert_float_eq(o.rate, 1e-3, 1e-12);
 	cr_assert(o.strict);
 	cr_assert_eq(o.storage_every, 0);
+	cr_assert(o.save_auto);
 	cr_assert_eq(o.timeout_ms, 3000);
 	cr_assert_str_eq(o.report, "r");
 }
