@@ -12,16 +12,16 @@ BIN = pathlib.Path(os.environ["CKPT_BUILD"])
 
 
 class Daemon:
-    def __init__(self, top):
+    def __init__(self, top, *options):
         self.socket, self.store = str(top / "ckptd.sock"), top / "store"
-        self.top, self.process = top, None
+        self.top, self.options, self.process = top, options, None
         self.start()
 
     def start(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith("CKPT_")} | {"CKPT_CONFIG": "/dev/null"}
         with open(self.top / "ckptd.log", "ab") as log:
-            self.process = subprocess.Popen([BIN / "ckptd", "--socket", self.socket, "--store", self.store], stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, env=env)
+            self.process = subprocess.Popen([BIN / "ckptd", "--socket", self.socket, "--store", self.store, *self.options], stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, env=env)
 
     def stop(self):
         self.process.terminate()
@@ -30,6 +30,14 @@ class Daemon:
     def session(self, **options):
         """Waits for a daemon that is starting."""
         return ckpt.Session("job", self.socket, **({"world": 1, "timeout": 60} | options))
+
+
+@pytest.fixture
+def automatic(tmp_path):
+    """Its interval is."""
+    d = Daemon(tmp_path, "--interval", "auto")
+    yield d
+    d.stop()
 
 
 @pytest.fixture

@@ -254,3 +254,22 @@ def test_nobody_asks_for_a_fault_by_itself(daemon):
         s.register("x", np.zeros(3))
         s.join()
         assert s.fault() is None
+
+
+def joined(s, array):
+    s.register("w", array)
+    s.join()
+
+
+def test_a_daemon_whose_interval_is_automatic_says_what_is_due(automatic):
+    with automatic.session() as s:
+        joined(s, np.ones(8, np.float32))
+        assert [s.due(step) for step in (0, 3, 4, 8, 16)] == [None, None, ckpt.MEMORY, ckpt.MEMORY, ckpt.STORAGE]
+
+
+def test_another_one_says_that_it_does_not(daemon):
+    with daemon.session() as s:
+        joined(s, np.ones(8, np.float32))
+        with pytest.raises(ckpt.Error, match="interval is not auto") as e:
+            s.due(4)
+        assert e.value.errno == errno.EOPNOTSUPP

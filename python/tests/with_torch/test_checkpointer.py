@@ -1,6 +1,7 @@
 """A training that goes on as if nothing had been, and a state whose addresses, types and documents are looked at."""
 
 import collections
+import errno
 import logging
 import os
 import random
@@ -348,3 +349,32 @@ def test_values_beside_tensors_come_back_also_when_more_of_them_come(checkpointe
     ck = checkpointer(again)
     ck.restore()
     assert again["x"]["n"] == 5 and again["x"]["inner"]["more"] == (1, 2) and again["x"]["inner"]["name"] == "a" and again["x"]["t"].sum() == 0
+
+
+def begun(ck, steps):
+    found = []
+    for step in steps:
+        found += [step] if ck.begin(step) else []
+        ck.fence()
+    return found
+
+
+def test_the_daemon_says_what_is_due(checkpointer, monkeypatch):
+    ck = checkpointer(made(), auto=True)
+    assert ck.restore() is None
+    monkeypatch.setattr(ck.session, "due", lambda step: None if step % 3 else ckpt.MEMORY)
+    assert begun(ck, range(8)) == [3, 6]
+
+
+def test_what_the_daemon_does_not_decide_is_decided_by_step(checkpointer):
+    ck = checkpointer(made(), auto=True, memory_every=2)
+    assert ck.restore() is None
+    assert begun(ck, range(6)) == [2, 4]
+
+
+def test_what_the_daemon_does_not_decide_nor_a_number_of_steps_is_an_error(checkpointer):
+    ck = checkpointer(made(), auto=True)
+    assert ck.restore() is None
+    with pytest.raises(ckpt.Error, match="interval is not auto") as e:
+        ck.begin(1)
+    assert e.value.errno == errno.EOPNOTSUPP
