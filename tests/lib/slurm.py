@@ -36,12 +36,13 @@ def lacks():
 
 
 class Slurm:
-    """nodes: their names. Each has an address of its own on loopback. options: lines of slurm.conf beyond the usual ones."""
+    """nodes: their names. Each has an address of its own on loopback. options: lines of slurm.conf beyond the usual ones. grace: seconds that a job
+    has to end when it is preempted."""
 
-    def __init__(self, nodes, site="", options=(), cpus=4):
+    def __init__(self, nodes, site="", options=(), cpus=4, grace=10):
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="s", dir="/tmp"))  # the path of munged's socket is short
         self.top.chmod(0o711)
-        self.nodes, self.site, self.cpus, self.children = nodes, site, cpus, []
+        self.nodes, self.site, self.cpus, self.grace, self.children = nodes, site, cpus, grace, []
         net = random.randrange(1, 255)
         self.hosts = {name: f"127.77.{net}.{number + 1}" for number, name in enumerate(nodes)}
         self.conf, self.store = self.top / "slurm.conf", self.top / "scratch" / "root" / "checkpoints"
@@ -86,7 +87,7 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
             f"TaskProlog={top}/task-prolog",
             *(f"NodeName={name} NodeAddr={address} NodeHostname={host} Port={free_port(address)} CPUs={self.cpus}"
               for name, address in self.hosts.items()),
-            f"PartitionName=low Nodes={','.join(self.nodes)} Default=YES PriorityTier=1 GraceTime=10 State=UP",
+            f"PartitionName=low Nodes={','.join(self.nodes)} Default=YES PriorityTier=1 GraceTime={self.grace} State=UP",
             f"PartitionName=high Nodes={','.join(self.nodes)} PriorityTier=2 PreemptMode=OFF State=UP",
         ]
 
