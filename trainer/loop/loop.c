@@ -31,6 +31,7 @@ static int live(struct loop *l, struct loop_result *result)
 
 	l->advanced_ns = monotonic_ns();
 	l->entry.reason = l->reason;
+	l->entry.left = l->left;
 	while (true) {
 		l->communicator.why[0] = l->saver.why[0] = l->platform->device.why[0] = '\0';
 		rc = loop_enter(l);

@@ -128,10 +128,12 @@ static void note_loss(struct loop *l, int64_t now)
 	struct entry_times *at = &l->entry.at;
 	struct entry_times first = {.complete = l->communicator.complete_ns, .noticed = now};
 
-	if (!l->reported)
+	if (!l->reported) {
 		first = (struct entry_times){.complete = at->complete, .noticed = at->noticed, .told = at->told};
-	else
+	} else {
 		l->entry.lost_step = l->state.counters.step;
+		snprintf(l->left, sizeof(l->left), "%s", l->why);
+	}
 	*at = first;
 	l->reported = false;
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A line under construction. What does not fit is left out at the end; strings are short enough that all fits. */
@@ -65,10 +66,19 @@ static void put_span(struct line *l, const char *name, int64_t from, int64_t to)
 		put(l, ",\"%s\":null", name);
 }
 
+static void begin_of(struct line *l, const char *event, int rank)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	l->used = 0;
+	put(l, "{\"event\":\"%s\",\"rank\":%d,\"pid\":%d,\"at_ns\":%" PRId64, event, rank, (int)getpid(),
+	    (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+}
+
 static void begin(const struct report *r, struct line *l, const char *event)
 {
-	l->used = 0;
-	put(l, "{\"event\":\"%s\",\"rank\":%d,\"pid\":%d", event, r->rank, (int)getpid());
+	begin_of(l, event, r->rank);
 }
 
 static void end(const struct report *r, struct line *l)
@@ -111,6 +121,7 @@ void report_entry(const struct report *r, const struct entry *e)
 	put_span(&l, "total_ms", at->noticed ? at->noticed : at->joining, at->stepped ? at->stepped : at->restored);
 	put(&l, at->noticed ? ",\"noticed_ns\":%" PRId64 : ",\"noticed_ns\":null", at->noticed);
 	put_string(&l, "reason", e->reason);
+	put_string(&l, "left", e->left);
 	put_string(&l, "passed_over", e->restored.why);
 	end(r, &l);
 }
@@ -134,9 +145,8 @@ void report_straggler(const struct report *r, const struct straggler *s, uint64_
 
 	if (r->fd < 0)
 		return;
-	l.used = 0;
-	put(&l, "{\"event\":\"straggler\",\"rank\":%d,\"since\":%" PRIu64 ",\"step\":%" PRIu64 ",\"steps\":%" PRIu64,
-	    s->rank, s->since, step, s->steps);
+	begin_of(&l, "straggler", s->rank);
+	put(&l, ",\"since\":%" PRIu64 ",\"step\":%" PRIu64 ",\"steps\":%" PRIu64, s->since, step, s->steps);
 	put(&l, ",\"slow\":%s,\"rank_ms\":%.3f,\"middle_ms\":%.3f,\"lost_ms\":%.3f", s->slow ? "true" : "false",
 	    s->rank_ms, s->middle_ms, s->lost_ms);
 	end(r, &l);

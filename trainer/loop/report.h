@@ -1,4 +1,5 @@
-/* The file of --report: one JSON object per line, each appended by one write, so that all ranks may share the file. */
+/* The file of --report: one JSON object per line, each appended by one write, so that all ranks may share the file. Each has the
+ * rank, the process that wrote it and "at_ns", nanoseconds since 1970 when it did: behind the first step of an entry, or the fence of a save. */
 #ifndef CKPT_TRAINER_REPORT_H
 #define CKPT_TRAINER_REPORT_H
 
@@ -30,11 +31,13 @@ struct entry {
 	uint64_t lost_step;     /* where the rank was when it noticed; unset for a new process */
 	ckpt_restored restored; /* source 0: a fresh start */
 	const char *reason;     /* of the new epoch; "" if unknown */
+	const char *left;       /* why this rank left the epoch before; "" for a new process */
 };
 
 /*
  * {"event":"recovery","rank":1,"pid":7,"epoch":2,"step":40,"source":"memory","steps_lost":3,"detect_ms":…,"decide_ms":…,
- *  "join_ms":…,"connect_ms":…,"restore_ms":…,"first_step_ms":…,"total_ms":…,"noticed_ns":…,"reason":"…","passed_over":"…"}
+ *  "join_ms":…,"connect_ms":…,"restore_ms":…,"first_step_ms":…,"total_ms":…,"noticed_ns":…,"reason":"…","left":"…",
+ *  "passed_over":"…"}
  * Of a new process the event is "start": steps_lost, detect_ms, decide_ms and noticed_ns are null, total_ms counts from the
  * join. detect_ms is at most how long the loss went unnoticed; noticed_ns is absolute, so that whoever killed the rank
  * can say it better.

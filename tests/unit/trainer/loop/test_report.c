@@ -1,8 +1,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "loop/progress.h"
@@ -46,6 +48,7 @@ Test(report, recovery_has_all_spans)
 		.lost_step = 43,
 		.restored = {.step = 40, .source = CKPT_FROM_MEMORY, .why = "own \"memory\"\nis damaged"},
 		.reason = "rank 1 is lost",
+		.left = "the loss of step 43 is nan",
 	};
 
 	open_fixture(&f);
@@ -56,6 +59,7 @@ Test(report, recovery_has_all_spans)
 		       "ms\":0.500,"
 		       "\"join_ms\":6.000,\"connect_ms\":1.000,\"restore_ms\":4.000,\"first_step_ms\":20.000,"
 		       "\"total_ms\":32.000,\"noticed_ns\":3000000,\"reason\":\"rank 1 is lost\","
+		       "\"left\":\"the loss of step 43 is nan\","
 		       "\"passed_over\":\"own \\\"memory\\\" is damaged\"}\n");
 }
 
@@ -64,7 +68,8 @@ Test(report, first_entry_of_a_process_has_lost_nothing)
 	struct fixture f;
 	struct entry e = {.at = {.joining = 1000000, .joined = 2000000, .connected = 2000000, .restored = 4000000},
 			  .epoch = 1,
-			  .reason = ""};
+			  .reason = "",
+			  .left = ""};
 
 	open_fixture(&f);
 	report_entry(&f.report, &e);
@@ -73,6 +78,22 @@ Test(report, first_entry_of_a_process_has_lost_nothing)
 	assert_has(&f,
 		   "\"source\":\"none\",\"steps_lost\":null,\"detect_ms\":null,\"decide_ms\":null,\"join_ms\":1.000,");
 	assert_has(&f, "\"first_step_ms\":null,\"total_ms\":3.000,\"noticed_ns\":null");
+}
+
+Test(report, each_line_says_when_it_was_written)
+{
+	struct fixture f;
+	int64_t before = (int64_t)time(NULL), at = 0;
+	const char *found;
+
+	open_fixture(&f);
+	report_save(&f.report, &(struct save_stall){45, CKPT_STORAGE, 0.25, 1.5, "ok"});
+	read_fixture(&f);
+	found = strstr(f.text, "\"at_ns\":");
+	cr_assert_not_null(found);
+	cr_assert_eq(sscanf(found, "\"at_ns\":%" SCNd64, &at), 1);
+	cr_assert_geq(at / 1000000000, before);
+	cr_assert_leq(at / 1000000000, (int64_t)time(NULL));
 }
 
 Test(report, lines_are_appended)
