@@ -65,8 +65,12 @@ static int begin(struct campaign *c, bool resume)
 	rc = journal_open(path, &c->journal, &err);
 	if (!rc && !resume)
 		rc = journal_put(&c->journal,
-				 json_pack("{s:s, s:o, s:I, s:I}", "event", "begin", "file", json_text(c->cli->args[0]),
-					   "seed", (json_int_t)c->file.seed, "faults", (json_int_t)c->file.n),
+				 json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "begin", "file",
+					   json_text(c->cli->args[0]), "seed", (json_int_t)c->file.seed, "faults",
+					   (json_int_t)c->file.n, "left_out", (json_int_t)c->file.left_out, "ranks",
+					   (json_int_t)c->file.ranks, "save_memory_every",
+					   (json_int_t)c->file.memory_every, "save_storage_every",
+					   (json_int_t)c->file.storage_every, "hang_ms", (json_int_t)c->file.hang_ms),
 				 &err);
 	return rc ? cli_fail(c->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
 }
@@ -94,14 +98,20 @@ static int note_end(struct campaign *c)
 	return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 }
 
-static json_t *document(const struct campaign *c, const struct invariant *invariants, int code)
+static json_t *invariants_json(const struct invariant *invariants)
 {
-	json_t *doc = json_document(c->cli), *list = json_array();
+	json_t *list = json_array();
 	for (int i = 0; i < JUDGE_INVARIANTS; i++)
 		json_array_append_new(
 			list, json_pack("{s:s, s:b, s:I, s:o}", "name", invariants[i].name, "held", invariants[i].held,
 					"looked_at", (json_int_t)invariants[i].looked_at, "text",
 					*invariants[i].text ? json_text(invariants[i].text) : json_null()));
+	return list;
+}
+
+static json_t *document(const struct campaign *c, const struct invariant *invariants, int code)
+{
+	json_t *doc = json_document(c->cli);
 	json_object_set_new(doc, "seed", json_integer((json_int_t)c->file.seed));
 	json_object_set_new(doc, "faults", json_integer((json_int_t)c->file.n));
 	json_object_set_new(doc, "fired", json_integer((json_int_t)c->fired));
@@ -110,7 +120,7 @@ static json_t *document(const struct campaign *c, const struct invariant *invari
 	json_object_set_new(doc, "step", json_integer((json_int_t)c->final_step));
 	json_object_set_new(doc, "params", json_text(c->params));
 	json_object_set_new(doc, "calm_params", json_text(c->calm_params));
-	json_object_set_new(doc, "invariants", list);
+	json_object_set_new(doc, "invariants", invariants_json(invariants));
 	json_object_set_new(doc, "exit", json_integer(code));
 	return doc;
 }
@@ -142,6 +152,11 @@ static int judge(struct campaign *c)
 		held &= invariants[i].held;
 	bool weak = c->not_fired || c->final_step < c->file.least_steps;
 	int code = !held ? EXIT_FAILED : weak ? EXIT_PARTIAL : EXIT_OK;
+	if (journal_put(&c->journal,
+			json_pack("{s:s, s:i, s:o}", "event", "judged", "exit", code, "invariants",
+				  invariants_json(invariants)),
+			&err))
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 	if (c->cli->json)
 		json_emit(document(c, invariants, code));
 	else

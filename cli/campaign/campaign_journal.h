@@ -1,9 +1,12 @@
 /* The journal of a campaign: a line of JSON for all that happened, fsynced, so that a campaign that was stopped goes on from there. What it says:
  *
- *	{"event":"begin","file":…,"seed":…,"faults":…}
+ *	{"event":"begin","file":…,"seed":…,"faults":…,"left_out":…,"ranks":…,"save_memory_every":…,"save_storage_every":…,"hang_ms":…}
+ *	{"event":"started"|"at-work"|"stopped","wall_ns":…}     the job, each time that the campaign begins or goes on
+ *	{"event":"daemon","answers":…,"wall_ns":…}              it began or ceased to answer, seen every 20 to 100 ms
  *	{"event":"fault","index":…,"kind":…,"rank":…,"cause":…,"outcome":"fired"|"not-fired","wall_ns":…,"ms":…,"text":…}
  *	{"event":"durable","step":…,"epoch":…,"wall_ns":…}      the daemon has said that it is on storage
- *	{"event":"end","step":…,"params":…,"disturbed":…} */
+ *	{"event":"end","step":…,"params":…,"calm_params":…}
+ *	{"event":"judged","exit":…,"invariants":[{"name":…,"held":…,"looked_at":…,"text":…}]} */
 #ifndef CKPT_CLI_CAMPAIGN_JOURNAL_H
 #define CKPT_CLI_CAMPAIGN_JOURNAL_H
 

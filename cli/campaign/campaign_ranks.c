@@ -52,7 +52,8 @@ static const char *beside(const char *name, char dst[PATH_MAX])
 	return dst;
 }
 
-static void add_trainer(const struct campaign *c, struct args *a, const char *trainer, uint64_t steps)
+static void add_trainer(const struct campaign *c, struct args *a, const char *trainer, uint64_t steps,
+			const char *report)
 {
 	for (int i = 0; c->command && c->command[i]; i++)
 		add(a, c->command[i]);
@@ -61,6 +62,8 @@ static void add_trainer(const struct campaign *c, struct args *a, const char *tr
 	add_number(a, "--steps", steps, "");
 	add_number(a, "--save-memory-every", c->file.memory_every, "");
 	add_number(a, "--save-storage-every", c->file.storage_every, "");
+	add(a, "--report");
+	add(a, report);
 }
 
 /* This environment, without another job's, and with these. free() it. */
@@ -81,7 +84,8 @@ static char **environment(char (*set)[PATH_MAX + 32], int n)
 
 int campaign_start(struct campaign *c, bool disturbed, uint64_t steps, struct err *err)
 {
-	char self[PATH_MAX], trainer[PATH_MAX], store[PATH_MAX], sock[PATH_MAX], log[PATH_MAX], spans[PATH_MAX];
+	char self[PATH_MAX], trainer[PATH_MAX], store[PATH_MAX], sock[PATH_MAX], log[PATH_MAX], spans[PATH_MAX],
+		report[PATH_MAX];
 	char set[VARIABLES_MAX][PATH_MAX + 32];
 	struct args a = {.n = 0};
 	int n = 0;
@@ -105,7 +109,8 @@ int campaign_start(struct campaign *c, bool disturbed, uint64_t steps, struct er
 	add_number(&a, "--max-restarts", 1000, "");
 	add_number(&a, "--restart-window", 60, "s");
 	add(&a, "--");
-	add_trainer(c, &a, beside("ckpt-train", trainer), steps);
+	add_trainer(c, &a, beside("ckpt-train", trainer), steps,
+		    campaign_path(c, disturbed ? "train.jsonl" : "calm.jsonl", report));
 	AUTO_CLOSE int fd = open(campaign_path(c, disturbed ? "run.log" : "calm.log", log),
 				 O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (fd < 0 || !env) {

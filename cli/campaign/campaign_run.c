@@ -80,6 +80,26 @@ static int note_durable(struct campaign *c, const json_t *job, struct err *err)
 			   err);
 }
 
+/* Whether anybody answers: the journal has each change. */
+static int note_daemon(struct campaign *c, bool answers, struct err *err)
+{
+	if (c->answers == answers)
+		return 0;
+	c->answers = answers;
+	return journal_put(&c->journal,
+			   json_pack("{s:s, s:b, s:I}", "event", "daemon", "answers", answers, "wall_ns",
+				     (json_int_t)clock_wall()),
+			   err);
+}
+
+/* The job, with what is new about it in the journal. *doc: to be released. */
+static int watch(struct campaign *c, const json_t **job, json_t **doc, struct err *err)
+{
+	*job = look(c, doc);
+	int rc = note_daemon(c, *doc != NULL, err);
+	return rc || !*job ? rc : note_durable(c, *job, err);
+}
+
 /* 0: the run goes on; else an exit code. */
 static int check_run(struct campaign *c)
 {
@@ -105,9 +125,9 @@ static int await_work(struct campaign *c, struct step_id after)
 	struct err err = {""};
 	for (;;) {
 		json_t *doc;
-		const json_t *job = look(c, &doc);
-		bool ready = job && at_work(c, job, &seen) && step_compare(c->durable, after) > 0;
-		int rc = job ? note_durable(c, job, &err) : 0;
+		const json_t *job;
+		int rc = watch(c, &job, &doc, &err);
+		bool ready = !rc && job && at_work(c, job, &seen) && step_compare(c->durable, after) > 0;
 		json_decref(doc);
 		if (rc)
 			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
@@ -192,8 +212,8 @@ static int await_time(struct campaign *c, uint64_t at)
 	struct err err = {""};
 	while (clock_now() < at) {
 		json_t *doc;
-		const json_t *job = look(c, &doc);
-		int rc = job ? note_durable(c, job, &err) : 0, code;
+		const json_t *job;
+		int rc = watch(c, &job, &doc, &err), code;
 		json_decref(doc);
 		if (rc)
 			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
@@ -262,18 +282,34 @@ static int end_job(struct campaign *c)
 	return EXIT_OK;
 }
 
+/* When the job was started, was at work, and has ended. */
+static int note_time(struct campaign *c, const char *event)
+{
+	struct err err = {""};
+	if (!journal_put(&c->journal, json_pack("{s:s, s:I}", "event", event, "wall_ns", (json_int_t)clock_wall()),
+			 &err))
+		return EXIT_OK;
+	return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+}
+
 int campaign_disturb(struct campaign *c)
 {
 	struct err err = {""};
+	int code = note_time(c, "started");
+	if (code)
+		return code;
 	if (campaign_start(c, true, ENDLESS, &err))
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
-	int code = await_work(c, (struct step_id){0});
+	code = await_work(c, (struct step_id){0});
+	if (!code)
+		code = note_time(c, "at-work");
 	if (!code)
 		code = cause_all(c);
 	if (!code)
 		code = end_job(c);
 	campaign_stop(c);
-	return code;
+	int noted = note_time(c, "stopped");
+	return code ? code : noted;
 }
 
 int campaign_calm(struct campaign *c)

@@ -1,7 +1,8 @@
 /* One campaign at work: a job under `ckpt run`, which has a daemon of its own that allows faults; the faults, one after the other; the end of
  * the job; and the same steps undisturbed. All that it makes is in one folder:
  *
- *	store/  journal  spans  run.log  calm.log  s (socket) */
+ *	store/  journal  spans  run.log  train.jsonl  s (socket)       the disturbed run; the trainer's --report is train.jsonl
+ *	calm/   calm.log  calm.jsonl  calm.s                           the undisturbed one */
 #ifndef CKPT_CLI_CAMPAIGN_RUN_H
 #define CKPT_CLI_CAMPAIGN_RUN_H
 
@@ -19,6 +20,7 @@ struct campaign {
 	struct proc run;
 	bool *ended; /* by fault: in the journal */
 	size_t fired, not_fired;
+	bool answers;           /* the daemon, when it was asked last */
 	struct step_id durable; /* the newest that the journal has */
 	uint64_t final_step;
 	char params[32], calm_params[32]; /* of the disturbed and of the undisturbed run */

@@ -34,6 +34,16 @@ def _():
     expect(all(i["looked_at"] for i in document["invariants"]), "there was something to judge", document["invariants"])
     lines = [json.loads(line) for line in (top / "short" / "journal").read_text().splitlines()]
     equal([line["index"] for line in lines if line["event"] == "fault"], list(range(10)))
+    events = [line["event"] for line in lines]
+    equal([events.count(e) for e in ("started", "at-work", "stopped", "end", "judged")], [1, 1, 1, 1, 1])
+    equal([events.index("started") < events.index("at-work") < events.index("fault"), events[-3:]], [True, ["stopped", "end", "judged"]])
+    killed = next(line["wall_ns"] for line in lines if line.get("kind") == "kill-daemon")
+    equal([line["answers"] for line in lines if line["event"] == "daemon"][0], True)
+    equal([line["answers"] for line in lines if line["event"] == "daemon" and line["wall_ns"] > killed][:2], [False, True])
+    equal([i["held"] for i in lines[-1]["invariants"]] + [lines[-1]["exit"]], [True] * 5 + [0])
+    reports = [[json.loads(line) for line in (top / "short" / f"{name}.jsonl").read_text().splitlines()] for name in ("train", "calm")]
+    equal([{line["rank"] for line in report if line["event"] == "end"} for report in reports], [{0, 1}, {0, 1}])
+    expect(lines[0]["ranks"] == 2 and any("nan" in line.get("left", "") for line in reports[0]), "what was left, and why")
     has(campaign((EXAMPLES / "short.campaign").read_text(), "short", code=FAILED), "a campaign was here")
 
 
