@@ -114,7 +114,7 @@ class Run:
 
 
 def committed(store):
-    return sorted(path.parent.name for path in store.glob("test/*/MANIFEST.json"))
+    return sorted(path.parent.name for path in store.glob("test/step-*/MANIFEST.json"))
 
 
 def same_bits(run):
