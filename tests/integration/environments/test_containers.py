@@ -12,6 +12,7 @@ import tempfile
 
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run, final
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
+from tree import stats
 
 # As a pod or a rootless container has it: no capability, none to be had, and no other process in sight.
 CONTAINER = ("unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc", "setpriv", "--bounding-set=-all", "--inh-caps=-all",
@@ -169,7 +170,7 @@ def _():
             expect(arenas > 4 << 20, arenas)
             both = [charged(group) for group in groups]
             expect(arenas * 3 // 4 <= sum(both) < arenas * 5 // 4, both, "of", arenas)
-            written = sum(path.stat().st_size for path in (c.top / "store").rglob("*.safetensors"))
+            written = sum(stat.st_size for path, stat in stats(c.top / "store") if path.suffix == ".safetensors")
             left = [files(group) for group in groups]
             expect(written > 100 << 20 and sum(left) < written // 4, "pages of files:", left, "of", written)
             held, free = pinned(c.children[0]), sum(map(unpinned, groups))
