@@ -92,8 +92,8 @@ def _():
         s.steps.write_text(str(STEPS))
         os.kill(s.rank(), signal.SIGKILL)
         s.until("mpirun noticed that process rank", "exited on signal 9 (Killed)", "mpirun ended with 137")
-        s.type(again)
-        s.until(f"{RANKS} ranks go on from memory at step", "final step=")
+        s.type(f"{again}; echo all has been said")
+        s.until(f"{RANKS} ranks go on from memory at step", "final step=", "all has been said")
         equal(final(s.text()), undisturbed)
 
 

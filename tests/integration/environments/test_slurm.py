@@ -61,8 +61,8 @@ class Training:
 
     def stopped(self):
         """The step at which its ranks have ended."""
-        until(lambda: "final step=" in self.out(), f"the end of {self.name}'s ranks", pause=0.05)
-        return int(re.search(r"final step=(\d+)", self.out()).group(1))
+        # The whole line: srun hands over what it has.
+        return int(until(lambda: re.search(r"final step=(\d+) .*\n", self.out()), f"the end of {self.name}'s ranks", pause=0.05).group(1))
 
     def to_end(self, beyond):
         """What is started for it from here on ends a little later."""
@@ -211,6 +211,7 @@ def page(s):
         job = s.call("sh", "-c", words, folder=work, CKPT_SLURM="no" if "ckpt run" in command else "").strip()
         for task in range(2) if "--array" in command else [NO_TASK]:
             s.until_out(job, "final step=100 ", end, task=task)
+            until(lambda job=job, task=task: re.search(r"final step=100 .*\n", s.out(job, task)), "its line is whole")
             equal(final(s.out(job, task)), undisturbed(100))
 
 
