@@ -1,5 +1,5 @@
-"""venv.py FOLDER REQUIREMENTS: makes a Python environment once. When it cannot be made, FOLDER/why-not says why,
-and the tests that need it skip with that reason."""
+"""venv.py FOLDER REQUIREMENTS [BASE]: makes a Python environment once, which sees the packages of BASE, too. When it cannot be
+made, FOLDER/why-not says why, and the tests that need it skip with that reason."""
 
 import pathlib
 import re
@@ -20,22 +20,28 @@ def cause(said):
     return (said.strip().splitlines() or ["no output"])[-1]
 
 
-def make(folder, requirements):
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True, text=True)
+def make(folder, requirements, base):
+    subprocess.run([str(base / "bin" / "python") if base else sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True, text=True)
+    if base:
+        for site, own in zip(sorted(base.glob("lib/python*/site-packages")), sorted(folder.glob("lib/python*/site-packages"))):
+            (own / "base.pth").write_text(f"{site.resolve()}\n")
     pip = [str(folder / "bin" / "pip"), "--disable-pip-version-check", "--no-cache-dir", "--timeout", "15", "--retries", "1"]
     subprocess.run(pip + ["install", "-q", "-r", str(requirements)], check=True, capture_output=True, text=True)
 
 
 def main():
-    folder, requirements = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    folder, requirements, *more = map(pathlib.Path, sys.argv[1:])
+    base = more[0] if more else None
     made_from, why_not = folder / "made-from", folder / "why-not"
-    wanted = requirements.read_text()
+    wanted = requirements.read_text() + (f"# on {(base / 'made-from').read_text()}" if base and (base / "made-from").exists() else "")
     if made_from.exists() and made_from.read_text() == wanted:
         return
     shutil.rmtree(folder, ignore_errors=True)
     print("venv: installing the Python packages of the tests", flush=True)
     try:
-        make(folder, requirements)
+        if base and (base / "why-not").exists():
+            raise subprocess.CalledProcessError(1, "venv", stderr=(base / "why-not").read_text())
+        make(folder, requirements, base)
     except subprocess.CalledProcessError as error:
         why = cause(error.stderr or error.stdout or str(error))
         folder.mkdir(parents=True, exist_ok=True)
