@@ -113,6 +113,9 @@ def environment(root, test, tmp, reports):
     torch = root / "build" / "venv-torch"
     if (torch / "made-from").exists():
         env.setdefault("CKPT_TORCH", str(torch / "bin" / "python"))
+    frameworks = root / "build" / "venv-frameworks"
+    if (frameworks / "made-from").exists():
+        env.setdefault("CKPT_FRAMEWORKS", str(frameworks / "bin" / "python"))
     if env.get("CKPT_NIGHTLY"):
         env["CKPT_UNIT_TIMEOUT"] = "900"
     log = f"log_path={reports}/report"

@@ -48,12 +48,14 @@ class Checkpointer:
     """Saves and restores a training state.
 
     ``state`` maps names to modules, optimizers, schedulers, loaders, dicts, and anything with state_dict. ``memory_every`` and ``storage_every`` count
-    steps. With ``auto`` the daemon says when a save is due, and they count where its interval is not automatic. ``place`` says of tensors that are no DTensors which part of a whole they are (:class:`Flat`, :class:`Part`). A save that fails is logged,
-    and raises only with ``strict_saves``. Options of the session, such as ``strict`` and ``slots``, go to :class:`ckpt.Session`."""
+    steps. With ``auto`` the daemon says when a save is due, and they count where its interval is not automatic. ``place`` says of tensors that are no
+    DTensors which part of a whole they are (:class:`Flat`, :class:`Part`). A save that fails is logged, and raises only with ``strict_saves``. Without
+    ``auto_fence`` the step of an optimizer does not wait for the copy: for loops whose step has the forward pass within it, and which call :meth:`fence`
+    behind that. Options of the session, such as ``strict`` and ``slots``, go to :class:`ckpt.Session`."""
 
     def __init__(self, state: Mapping[str, Any], *, job: str | None = None, socket: str | None = None, memory_every: int = 0, storage_every: int = 0,
-                 auto: bool = False, strict_saves: bool = False, rng: bool = True, place: Place | None = None, document_bytes: int = 1 << 20, timeout: float | None = None,
-                 **session: Any) -> None:
+                 auto: bool = False, strict_saves: bool = False, rng: bool = True, auto_fence: bool = True, place: Place | None = None,
+                 document_bytes: int = 1 << 20, timeout: float | None = None, **session: Any) -> None:
         self.policy, self.strict_saves = Policy(memory_every, storage_every, auto), strict_saves
         self.sources = sources_of(state)
         self._place, self._rng, self._most = place, rng, document_bytes
@@ -67,7 +69,8 @@ class Checkpointer:
         self._pending: list[Snapshot] = []
         self._said: set[str] = set()
         self._first = -1
-        self._hooks = [s.optimizer.register_step_pre_hook(self._before_step) for s in self.sources if hasattr(s, "optimizer")]
+        optimizers = [s.optimizer for s in self.sources if hasattr(s, "optimizer")] if auto_fence else []
+        self._hooks = [o.register_step_pre_hook(self._before_step) for o in optimizers]
 
     # ---- restore
 

@@ -116,6 +116,16 @@ def test_an_optimizer_trains_as_without_a_checkpointer(checkpointer, name):
     assert same(bare["optim"].state_dict(), state["optim"].state_dict())
 
 
+@pytest.mark.parametrize("auto", [True, False])
+def test_a_step_waits_for_the_copy_unless_the_loop_does(checkpointer, monkeypatch, auto):
+    state, fences = made(), []
+    ck = checkpointer(state, **({} if auto else {"auto_fence": False}))
+    ck.restore()
+    monkeypatch.setattr(ck, "fence", lambda: fences.append("fence"))
+    step_of(state)
+    assert fences == (["fence"] if auto else [])
+
+
 def test_lbfgs_which_makes_its_state_late_goes_on(service, checkpointer):
     def training():
         torch.manual_seed(5)
