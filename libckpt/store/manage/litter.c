@@ -85,7 +85,6 @@ static int in_checkpoint(void *arg, const char *name)
 	return add(w, LITTER_TEMPORARY, name, st.mtime_ns);
 }
 
-/* What makes it a checkpoint is asked for by its name, too: a list may lack what is there. */
 static int note_age(void *arg, const char *name)
 {
 	struct walk *w = arg;
@@ -93,9 +92,20 @@ static int note_age(void *arg, const char *name)
 	int rc = disk_stat_at(w->repo->disk, w->dir, name, &st);
 	if (!rc && st.mtime_ns > w->newest_ns)
 		w->newest_ns = st.mtime_ns;
-	int there = rc && rc != -ENOENT ? rc : disk_stat_at(w->repo->disk, w->dir, NAME_MANIFEST, &st);
-	w->committed = w->committed || !there;
-	return there && there != -ENOENT ? there : 0;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* What makes it a checkpoint is asked for by its name: a list may lack what is there. */
+static int ask_for_manifest(struct walk *w, const char *name)
+{
+	struct disk_stat st;
+	int dir = disk_open_at(w->repo->disk, w->dir, name, DISK_DIR);
+	if (dir < 0)
+		return gone(dir) ? 0 : dir;
+	int rc = disk_stat_at(w->repo->disk, dir, NAME_MANIFEST, &st);
+	disk_close_file(w->repo->disk, dir);
+	w->committed = !rc;
+	return rc == -ENOENT ? 0 : rc;
 }
 
 /* A directory of a checkpoint that is none. named: an older release wrote it under its final name, so that a manifest makes it one. */
@@ -106,8 +116,9 @@ static int unfinished(struct walk *w, const char *name, bool named)
 	if (rc || !st.is_dir)
 		return rc == -ENOENT ? 0 : rc;
 	w->newest_ns = st.mtime_ns;
-	w->committed = false;
 	rc = list_dir(w, name, note_age);
+	if (!rc && named)
+		rc = ask_for_manifest(w, name);
 	return rc || (named && w->committed) ? rc : add(w, LITTER_UNFINISHED, name, w->newest_ns);
 }
 
