@@ -145,6 +145,8 @@ void job_pause(struct job *job, uint64_t after);
 void job_yield(struct job *job);
 /* Deadlines, hangs, lingering; every tick. False: the job has ended and was freed. */
 bool job_tick(struct job *job);
+/* It has a process, or a launcher, that is there. */
+bool job_alive(const struct job *job);
 void job_free(struct job *job);
 
 /* The service manager holds the rank's arena, too, as soon as it is ready; or no longer. When the daemon ends nothing is dropped: the

@@ -4,18 +4,14 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "job/job.h"
-#include "runtime/room.h"
-#include "save/replica_digests.h"
 #include "save/saves.h"
+#include "save/snapshot_digest.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-	DIGEST_UNIT = 256,    /* leaves per work item: 16 MiB */
-	DIGEST_IN_FLIGHT = 4, /* items per rank */
-	ERRNO_MAX = 4095      /* what a rank reports beyond it is no error code */
+	ERRNO_MAX = 4095 /* what a rank reports beyond it is no error code */
 };
 
 #define DECISION_NS CLOCK_NS_PER_S /* in which a coordinator that can be reached has answered */
@@ -107,131 +103,6 @@ int snapshot_add(struct snapshot *s, uint32_t index, struct memory *mem, uint32_
 	return 0;
 }
 
-/* ---- digests ------------------------------------------------------------------------------------------------- */
-
-struct digest_work {
-	struct work work;
-	struct snapshot *s;
-	struct part *part;
-	uint64_t first, count;
-};
-
-static void digest_run(struct work *work)
-{
-	struct digest_work *w = list_entry(work, struct digest_work, work);
-	memory_digest(w->part->mem, w->part->slot, w->first, w->count, w->part->leaves + w->first);
-}
-
-static void digest_done(struct work *work)
-{
-	struct digest_work *w = list_entry(work, struct digest_work, work);
-	struct snapshot *s = w->s;
-	struct saves *saves = s->saves;
-	w->part->in_flight--, s->works--;
-	free(w);
-	saves->walking++; /* what the coordinator answers may be the end of it */
-	snapshot_follow(s);
-	saves->walking--;
-	saves_pump(saves);
-}
-
-static void submit(struct digest_work *w)
-{
-	w->part->in_flight++;
-	w->s->works++;
-	pool_submit(w->s->saves->job->runtime->pool, &w->work);
-}
-
-static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)
-{
-	struct digest_work *w = malloc(sizeof(*w));
-	if (!w)
-		return -ENOMEM;
-	*w = (struct digest_work){.work = {.run = digest_run, .done = digest_done},
-				  .s = s,
-				  .part = part,
-				  .first = part->submitted,
-				  .count = count};
-	part->submitted += count;
-	submit(w);
-	return 0;
-}
-
-static void replica_digests_run(struct work *work)
-{
-	struct digest_work *w = list_entry(work, struct digest_work, work);
-	replica_digests_fill(w->part);
-}
-
-/* Once it has been copied: then its witnesses are there. */
-static int submit_replica_digests(struct snapshot *s, struct part *part)
-{
-	if (part->voted)
-		return 0;
-	part->voted = true;
-	int rc = replica_digests_begin(part);
-	if (rc <= 0)
-		return rc;
-	struct digest_work *w = malloc(sizeof(*w));
-	if (!w)
-		return -ENOMEM;
-	*w = (struct digest_work){.work = {.run = replica_digests_run, .done = digest_done}, .s = s, .part = part};
-	submit(w);
-	return 0;
-}
-
-/* Leaves that lie wholly below the progress counter. The counter counts packed bytes in the order of the pieces. */
-static uint64_t leaves_arrived(struct part *part, uint64_t progress)
-{
-	const struct layout *layout = &part->mem->layout;
-	while (part->piece < layout->npieces && part->piece_bytes + layout->pieces[part->piece].bytes <= progress)
-		part->piece_bytes += layout->pieces[part->piece++].bytes;
-	if (part->piece == layout->npieces)
-		return layout->nleaves;
-	/* The rank can write any number, also one below what it has shown before. */
-	uint64_t within = progress > part->piece_bytes ? progress - part->piece_bytes : 0;
-	return layout->pieces[part->piece].first_leaf + within / LEAF_SIZE;
-}
-
-/* While the capture runs only whole units are worth an item; at the end the rest follows. */
-static int digest_arrived(struct snapshot *s, struct part *part, bool complete)
-{
-	uint64_t progress = atomic_load_explicit(&part->mem->head->slots[part->slot].progress, memory_order_acquire);
-	const struct layout *layout = &part->mem->layout;
-	uint64_t arrived = complete ? layout->nleaves : leaves_arrived(part, min_u64(progress, layout->data_bytes));
-	int rc = 0;
-	while (!rc && part->in_flight < DIGEST_IN_FLIGHT && part->submitted < arrived) {
-		uint64_t count = min_u64(DIGEST_UNIT, arrived - part->submitted);
-		if (count < DIGEST_UNIT && !complete)
-			break;
-		rc = submit_digest(s, part, count);
-	}
-	return rc;
-}
-
-static void compare_digests(struct snapshot *s, struct part *part)
-{
-	uint64_t *source = memory_leaves(part->mem, part->slot);
-	uint64_t n = part->mem->layout.nleaves;
-	if (part->mem->head->slots[part->slot].flags & SLOT_NO_SOURCE_DIGESTS) {
-		/* The device has no digests of its own: from here on the host's are the reference. */
-		memcpy(source, part->leaves, n * sizeof(*source));
-	}
-	int rc = failpoint("snapshot.digest", NULL);
-	for (uint64_t i = 0; i < n || rc; i++) {
-		if (!rc && source[i] == part->leaves[i])
-			continue;
-		char name[ERR_TEXT_MAX / 2];
-		if (n)
-			memory_name_leaf(part->mem, i, name, sizeof(name));
-		else
-			snprintf(name, sizeof(name), "rank %u", part->mem->table->reg.rank);
-		snapshot_fail(s, -EBADMSG, "torn or damaged in capture: %s: the copy does not match its source", name);
-		return;
-	}
-	part->state = PART_DIGESTED;
-}
-
 /* ---- following the slots ------------------------------------------------------------------------------------- */
 
 /* Returns who keeps the part from being copied, or LATE_NOBODY. */
@@ -260,9 +131,9 @@ static enum late_phase follow_capture(struct snapshot *s, struct part *part)
 static int digest_part(struct snapshot *s, struct part *part)
 {
 	bool copied = part->state == PART_COPIED;
-	int rc = digest_arrived(s, part, copied);
+	int rc = snapshot_digest_arrived(s, part, copied);
 	if (!rc && copied)
-		rc = submit_replica_digests(s, part);
+		rc = snapshot_digest_replicas(s, part);
 	if (rc)
 		snapshot_fail(s, rc,
 			      rc == -E2BIG ? "rank %u has replicas of more groups than can be compared"
@@ -281,7 +152,7 @@ static void follow_part(struct snapshot *s, uint32_t index)
 		return;
 	if ((part->state == PART_CAPTURING || part->state == PART_COPIED) && !digest_part(s, part) &&
 	    part->state == PART_COPIED && part->submitted == part->mem->layout.nleaves && !part->in_flight)
-		compare_digests(s, part);
+		snapshot_compare_digests(s, part);
 	if (part->state == PART_COPIED && late == LATE_NOBODY)
 		late = LATE_DIGEST;
 	if (late != LATE_NOBODY && s->late_phase == LATE_NOBODY) {

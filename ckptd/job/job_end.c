@@ -1,0 +1,109 @@
+/* How a job goes on from tick to tick, and how it ends: asked to, or when nothing of it is left. */
+#include "job/job.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "checkpoint/room.h"
+#include "job/barriers.h"
+#include "job/jobs.h"
+#include "job/rank.h"
+#include "participant/room.h"
+
+/* ---- end -------------------------------------------------------------------------------------------------------- */
+
+void job_stop(struct job *job)
+{
+	if (!job->stop)
+		log_info("job %s: asked to stop", job->name);
+	job->stop = true;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_stop(job->ranks[r].mem, true);
+}
+
+/* In the fence of a save that somebody begins from now on he sees this; or he had begun before, and is seen in the slots (participant_paused). */
+void job_pause(struct job *job, uint64_t after)
+{
+	job->pause = after == UINT64_MAX ? 0 : after + 1;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_pause(job->ranks[r].mem, job->pause);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (job->pause)
+		saves_follow(&job->saves);
+}
+
+void job_yield(struct job *job)
+{
+	struct err err;
+	if (job_alive(job) || job->resize.offered || job->yields || former_ready(job, &err) || former_store(job, &err))
+		return; /* it is asked again */
+	log_info("job %s: it makes way for another world, what was in memory is on storage", job->name);
+	job->yields = true;
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------ */
+
+/* Who has said goodbye may still be connected. */
+static bool all_left(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].state != RANK_LEFT || job->ranks[r].client)
+			return false;
+	return true;
+}
+
+/* Without arenas and without anybody connected there is nothing to keep, whether or not the processes live on. */
+static bool holds_anything(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem || job->ranks[r].client)
+			return true;
+	return false;
+}
+
+static bool may_end(struct job *job, uint64_t now)
+{
+	if (!saves_idle(&job->saves) || !restore_idle(&job->restore) || !health_marks_idle(&job->health_marks) ||
+	    job->launcher)
+		return false;
+	bool left = all_left(job), waits = left && former_waits(job, !job->dormant_ns);
+	if ((left && !waits) || !holds_anything(job) || job->yields)
+		return true;
+	if (job_alive(job)) {
+		job->dormant_ns = 0;
+		return false;
+	}
+	if (!job->dormant_ns)
+		job->dormant_ns = now;
+	return now - job->dormant_ns > job->policy.linger_ms * CLOCK_NS_PER_MS;
+}
+
+bool job_tick(struct job *job)
+{
+	uint64_t now = clock_now();
+	throttle_pump(&job->storage->writes);
+	saves_follow(&job->saves);
+	saves_expire(&job->saves);
+	participant_tick(job);
+	member_expire(job, now);
+	rank_watch_missing(job, now);
+	copies_tick(&job->copies);
+	restore_pump(&job->restore);
+	resize_tick(job);
+	finish_tick(job);
+	halt_tick(job);
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		rank_watch_hang(&job->ranks[r], now);
+	save_stats_tick(job, now);
+	interval_look(job);
+	recoveries_tick(job, now);
+	former_tick(job, now);
+	if (!may_end(job, now))
+		return true;
+	if (job->dormant_ns && now - job->dormant_ns > job->policy.linger_ms * CLOCK_NS_PER_MS)
+		former_let_go(job, "nobody has come for it");
+	log_info("job %s: ended, %lu checkpoints durable", job->name, (unsigned long)job->saves.committed);
+	job_free(job);
+	return false;
+}
