@@ -28,7 +28,7 @@ char *jobs_text(const struct checkpoint_ref *refs, size_t n, char dst[JOBS_TEXT_
 	return dst;
 }
 
-static bool is_there(struct repo *repo, const char *job)
+bool jobs_has(struct repo *repo, const char *job)
 {
 	int dir = disk_open_at(repo->disk, repo->root, job, DISK_DIR);
 	if (dir >= 0)
@@ -42,7 +42,7 @@ int jobs_check(const struct cli *cli, struct repo *repo, const char *job)
 	char names[JOBS_TEXT_MAX];
 	struct err err = {0};
 	size_t n;
-	if (!job || is_there(repo, job))
+	if (!job || jobs_has(repo, job))
 		return EXIT_OK;
 	int rc = repo_scan(repo, NULL, &refs, &n, &err);
 	if (rc)

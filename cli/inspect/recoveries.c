@@ -158,10 +158,12 @@ static int check_job(const struct search *s)
 		return EXIT_OK;
 	if (s->store && !repo_open(s->store, &repo, NULL)) {
 		int code = jobs_check(s->cli, &repo, s->job);
+		bool has = jobs_has(&repo, s->job);
 		repo_close(&repo);
-		return code;
+		if (code || has)
+			return code;
 	}
-	if (!s->others[0])
+	if (!s->others[0]) /* else what the daemon has may be in memory only */
 		return EXIT_OK;
 	return cli_fail(s->cli, EXIT_FAILED, "the daemon has no job %s; it has: %s", s->job, s->others);
 }
