@@ -19,7 +19,7 @@ static void take_offer(struct membership *m, uint32_t node, const struct peer_ca
 	}
 	membership_hear_of_plan(m, node, said);
 	bool had = c->nodes[node].has, sound = assignment_state(c) != ASSIGNMENT_BROKEN;
-	bool twice = said->plan == c->number && said->world && said->world != c->world;
+	bool twice = said->plan == c->number && c->world && said->world && said->world != c->world;
 	if (said->plan == c->number && !twice)
 		assignment_claim(c, node, said->ranks, said->n);
 	else if (said->plan >= c->number) /* what it had by this one is over, also where that one does not hold */

@@ -222,6 +222,14 @@ Test(membership_adopt, two_plans_of_one_number_are_told_apart)
 	cr_expect_eq(nodes[0].plan.was[0], WIRE_NEW_PROCESS);
 }
 
+Test(membership_adopt, ranks_without_a_plan_are_no_other_plan)
+{
+	struct peer_capacity came = said(0, 0);
+	came.n = 0;
+	report(0, &came);
+	cr_expect(membership_plan(&membership_daemon.control, "gpt") == 0 && !nodes[0].told_plan);
+}
+
 /* It had heard of plan 8 before it could follow it. */
 Test(membership_adopt, who_goes_on_to_a_plan_that_does_not_hold_has_no_rank_in_this_one)
 {
