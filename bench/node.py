@@ -17,6 +17,16 @@ class Failed(Exception):
     pass
 
 
+def wait(condition, what, pause=0.01):
+    """What the condition gives, once it gives something; it is asked again after each pause, in seconds."""
+    limit = time.monotonic() + DEADLINE
+    while not (found := condition()):
+        if time.monotonic() > limit:
+            raise Failed(f"{what} did not come")
+        time.sleep(pause)
+    return found
+
+
 def machine(folder):
     """One line that names what was measured on."""
     cpu = next(line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))

@@ -4,8 +4,8 @@
 Jobs of a real Slurm that this script starts on this machine, with the prolog, the epilog and the batch scripts of deploy/slurm. Needs root.
 
     prolog   how long the prolog takes on a node that is ready, which is what it adds to a job's start. Floor: 0.5 s
-    preempt  a job of two ranks with 1 GiB of state each, on two nodes, without copies, is preempted with 30 s of grace: from when Slurm asks it to end
-             until its last checkpoint is durable, and how many steps are lost when it goes on after the requeue. Floors: 30 s, 0 steps
+    preempt  a job of two ranks with 1 GiB of state each, on two nodes, without copies, is preempted with 30 s of grace: from the submission of the job that
+             preempts it until its last checkpoint is durable, and how many steps are lost when it goes on after the requeue. Floors: 30 s, 0 steps
     lost     a node is lost within an allocation that has a spare, with 256 MiB of state in two ranks: from the kill of all that runs on it to the first
              new step of all ranks. Floor: 3 s, p50
 """
@@ -18,21 +18,13 @@ import time
 
 import node as nodes
 from begin import percentile
+from node import wait
 from training import MODELS
 
 PROLOG_S, GRACE_S, LOST_S = 0.5, 30, 3.0
 GIB = ["--width", "1280", "--layers", "7", "--heads", "8", "--seq", "16", "--batch", "2"]  # 8 bytes for each of 138 million parameters on each of two ranks
 FOREVER = 1000000
 TIMED = '#!/bin/sh\nbegan=$(date +%s.%N)\n{script}\nstatus=$?\necho "$began $(date +%s.%N)" >>{log}\nexit $status\n'
-
-
-def wait(condition, what):
-    limit = time.monotonic() + nodes.DEADLINE
-    while not (found := condition()):
-        if time.monotonic() > limit:
-            raise nodes.Failed(f"{what} did not come")
-        time.sleep(0.01)
-    return found
 
 
 def events(path):
@@ -67,7 +59,6 @@ def preempt(s, args):
         program, steps, report = script(s, f"preempted{run}", [*GIB, "--save-storage-every", str(FOREVER)])
         job = s.submit("-N2", "-n2", "--ntasks-per-node=1", "--job-name", f"preempted{run}", s.deploy / "train.sbatch", program)
         wait(lambda: [e for e in events(report) if e["event"] == "save"], "a save to memory")
-        # The grace begins when the other job is there.
         began = time.monotonic()
         other = s.submit("-p", "high", "-N2", "-n2", "--exclusive", s.script("#!/bin/sh\nexit 0\n"))
         wait(lambda: "PreemptTime=2" in s.call("scontrol", "show", "job", job), "the preemption")

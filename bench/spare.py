@@ -94,15 +94,6 @@ class Report:
         self.events += [json.loads(line) for line in whole.splitlines()]
 
 
-def wait(condition, what):
-    limit = time.monotonic() + nodes.DEADLINE
-    while not (found := condition()):
-        if time.monotonic() > limit:
-            raise nodes.Failed(f"{what} did not come")
-        time.sleep(0.002)
-    return found
-
-
 def lose(victim, sites, report):
     """Seconds of each part."""
     coordinator, spare = sites[0], next(site for site in sites if site.waits)
@@ -117,7 +108,7 @@ def lose(victim, sites, report):
         report.read()
         new = [e for e in report.events if e["event"] in ("start", "recovery") and e["epoch"] > epoch and e["first_step_ms"] is not None]
         return new if len({e["rank"] for e in new}) == len(sites) - 1 else None
-    after = wait(entered, "the first new step of all")
+    after = nodes.wait(entered, "the first new step of all", pause=0.002)
     seen = time.monotonic_ns()
     if {e["source"] for e in after} - {"memory", "peer"} or "peer" not in {e["source"] for e in after}:
         raise nodes.Failed(f"restored from {[e['source'] for e in after]}")
@@ -140,14 +131,14 @@ def rounds(args, sites, home):
     for site in sites:
         site.waits = site is sites[-1]
         if site.waits and args.coordinator:  # one that has ranks is to be elected
-            wait(lambda: args.etcd.get(RECORD), "a coordinator")
+            nodes.wait(lambda: args.etcd.get(RECORD), "a coordinator")
         site.start([*command, *(["--spare"] if site.waits else []), *trainer], home)
     found = []
     for run in range(args.runs):
         # All at work, and something is replicated.
         for site in sites:
             site.mark = len(site.daemon.text())
-        wait(lambda: all(site.waits or site.pace() for site in sites), "a replicated save")
+        nodes.wait(lambda: all(site.waits or site.pace() for site in sites), "a replicated save")
         pace = next(site for site in sites if not site.waits).pace()
         at_work = [site for site in sites[0 if args.coordinator else 1:] if not site.waits]
         victim = next(site for site in sites if site.name == args.etcd.get(RECORD)) if args.coordinator else at_work[run % len(at_work)]
@@ -159,7 +150,7 @@ def rounds(args, sites, home):
             process.wait()
         victim.daemon.start()
         victim.start([*command, "--spare", *trainer], home)
-        wait(lambda: victim.said("waits for a plan"), "the new spare")
+        nodes.wait(lambda: victim.said("waits for a plan"), "the new spare")
     return found, state_bytes(sites)
 
 
@@ -188,7 +179,7 @@ def measure(args):
     try:
         for site in sites:
             site.daemon.start()
-        wait(lambda: all(n["up"] for site in sites for n in site.daemon.status()["cluster"]["nodes"]), "the nodes that find each other")
+        nodes.wait(lambda: all(n["up"] for site in sites for n in site.daemon.status()["cluster"]["nodes"]), "the nodes that find each other")
         return rounds(args, sites, home)
     except nodes.Failed as error:
         raise nodes.Failed(f"{error}\n" + "".join(f"---- {site.name}\n{site.daemon.text()[-2000:]}" for site in sites)) from error
