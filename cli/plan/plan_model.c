@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define DAY INTERVAL_DAY
 #define SLOTS_OWN 3  /* of an arena, at least */
 #define SLOTS_COPY 2 /* per copy that is held */
 
@@ -74,7 +73,7 @@ static void choose(const struct plan_input *in, struct plan_result *r)
 static void tiers(const struct plan_input *in, struct plan_result *r)
 {
 	double rate = r->nodes / in->mtbf_node + 1 / in->mtbf_cluster, storage = storage_rate(in, r);
-	r->failures = rate * DAY;
+	r->failures = rate * INTERVAL_DAY;
 	r->storage.mtbf = 1 / storage;
 	r->memory.mtbf = 1 / fmax(rate - storage, 1e-30);
 	if (!in->copies) /* the loss of a node is not served by memory */
@@ -101,7 +100,7 @@ struct plan_result plan_compute(const struct plan_input *in)
 	r.fabric = in->copies * r.node_state / r.memory.interval;
 	r.store = in->state / r.storage.interval;
 	r.baseline_goodput =
-		interval_goodput(in->baseline, r.write, in->detect + in->restart + r.read, DAY / r.failures);
+		interval_goodput(in->baseline, r.write, in->detect + in->restart + r.read, INTERVAL_DAY / r.failures);
 	r.cost_day = (1 - r.goodput) * in->gpus * 24 * in->price;
 	r.baseline_cost_day = (1 - r.baseline_goodput) * in->gpus * 24 * in->price;
 	return r;

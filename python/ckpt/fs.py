@@ -42,8 +42,6 @@ def _header(tensors: list[Tensor]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-
-
 def _tensors(reader: Reader) -> list[Tensor]:
     return [t for t in reader.values() if t.scope is None]
 

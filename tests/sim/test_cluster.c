@@ -16,7 +16,7 @@
  *  3. Restore. All ranks of an epoch restore the same step of the same epoch. Their bytes are what was saved then. All ranks had copied
  *     and fenced it before anybody was told of a later epoch.
  *  4. Epochs. No epoch is entered by two memberships, nor twice by anybody. Each epoch that is entered is higher than all before.
- *  5. Files. Once a directory has the name of a checkpoint, nothing that its MANIFEST.json vouches for is written, made or removed, and it
+ *  5. Files. Once a directory has the name of a checkpoint, nothing that its MANIFEST.json vouches for is written, made or removed. It
  *     loses that name only when it is removed. Without a registry, only the holder of the job's lock makes, names and removes directories
  *     of checkpoints.
  *  6. Liveness. Without faults, within a minute all ranks train, a save becomes durable, and its copies are held. If the world changes,
