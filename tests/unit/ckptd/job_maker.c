@@ -155,13 +155,17 @@ static void directory_sealed(struct directory *s)
 static void directory_failed(struct directory *s)
 {
 	const struct alone *alone = s->arg;
-	node_part_abort(alone->commit, s->rc, s->err.text);
+	if (alone->commit)
+		node_part_abort(alone->commit, s->rc, s->err.text);
 }
 
 static void directory_left(struct directory *s)
 {
 	const struct alone *alone = s->arg;
-	node_part_clear(alone->commit, s->kept ? 0 : s->maker);
+	if (alone->commit)
+		node_part_clear(alone->commit, s->kept ? 0 : s->maker);
+	else
+		directory_remove(s); /* the part was over while a request of the directory was under way */
 }
 
 static void directory_over(struct directory *s)
