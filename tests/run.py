@@ -34,6 +34,7 @@ NIGHTLY_FACTOR = 15
 KILL_LIMIT = 10
 PR_SET_CHILD_SUBREAPER = 36
 
+WHY_LINES, WHY_MAX = 5, 600  # of what a case says of its failure, in its line
 DEAREST = 12  # tests that are named at the end with the processor time that they took
 
 # Suite: the preset whose programs it runs, and where its tests are. In the order in which they begin, among those that need as long.
@@ -239,7 +240,8 @@ def ended(status):
 
 
 def read_tap(output):
-    cases, plan = [], None
+    """Cases, and the number that was planned. Why one failed is said by the comments right before it."""
+    cases, plan, said = [], None, []
     for line in output.splitlines():
         if found := re.match(r"1\.\.(\d+)\s*(?:# SKIP\s*(.*))?$", line):
             plan = int(found.group(1))
@@ -247,7 +249,9 @@ def read_tap(output):
                 return [Case("all", "skip", found.group(2))], None
         elif found := re.match(r"(not )?ok \d+(?: - | )?([^#]*)(?:# SKIP\s*(.*))?$", line):
             status = "FAIL" if found.group(1) else "skip" if found.group(3) is not None else "ok"
-            cases.append(Case(found.group(2).strip(), status, found.group(3) or ""))
+            why = " | ".join(said[:WHY_LINES])[:WHY_MAX] if status == "FAIL" else found.group(3) or ""
+            cases.append(Case(found.group(2).strip(), status, why))
+        said = said + [line[1:].strip()] if line.startswith("#") else []
     return cases, plan
 
 
@@ -329,6 +333,12 @@ def show_taken(taken, seconds):
     print(f"after {seconds:.0f} s, in which the {cores} processors were busy for {busy:.0f} s ({100 * busy / cores / max(seconds, 1e-3):.0f} %):")
 
 
+def show_failures(failures):
+    """Once more, at the end, where whoever sees the last lines of a long log alone finds them."""
+    for name, case in failures:
+        print(f"FAIL {name} {case.name}: {case.why}")
+
+
 class KernelLog:
     """What the kernel says from now on; nothing where it may not be read."""
 
@@ -403,7 +413,7 @@ def main():
     parser.add_argument("wanted", nargs="*", metavar="SUITE[/NAME]", default=list(SUITES))
     args = parser.parse_args()
     root, started = args.root.resolve(), time.monotonic()
-    tests, cases_of, taken, log = [], {}, {}, KernelLog()
+    tests, cases_of, taken, failures, log = [], {}, {}, [], KernelLog()
     for wanted in args.wanted:
         suite = wanted.partition("/")[0]
         if suite not in SUITES:
@@ -418,10 +428,12 @@ def main():
         show(test, cases, details, seconds, busy)
         taken[f"{test.suite}/{test.name}"] = busy
         cases_of[test.suite] += cases
+        failures += [(f"{test.suite}/{test.name}", case) for case in cases if case.status == "FAIL"]
     if died := list(faults(root, log)):
         cases_of["kernel"] = died
         print("\n".join(f"FAIL kernel: {case.why}" for case in died))
     show_taken(taken, time.monotonic() - started)
+    show_failures(failures)
     for suite, cases in cases_of.items():
         print(f"{suite}: {sum(case.status == 'ok' for case in cases)} of {len(cases)} passed")
     total = [case for cases in cases_of.values() for case in cases]

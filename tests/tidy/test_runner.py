@@ -91,6 +91,8 @@ tidy.report([
     case("a skip without a reason fails", crash("exit 77"), (0, 1, 0), "without a reason"),
     case("each TAP line is a case", crash("echo 'ok 1 - a'; echo 'not ok 2 - b'; echo 'ok 3 - c # SKIP why'; exit 1"),
          (1, 1, 1), "FAIL b", "skip c: why"),
+    case("a TAP line that fails says why, once more at the end", crash("echo '# seed 4'; echo 'ok 1 - a'; echo '# it broke'; echo 'not ok 2 - b'; exit 1"),
+         (1, 1, 0), "FAIL b: it broke\n", "FAIL crash/test_a b: it broke\ncrash: 1 of 2 passed\n"),
     case("a plan that was not kept fails", crash("echo 1..3; echo 'ok 1 - a'"), (1, 1, 0), "3 cases planned"),
     case("TAP that dies at the end fails", crash("echo 'ok 1 - a'; exit 3"), (1, 1, 0), "exit status 3"),
     case("what a test waits is not what it uses of a processor",
