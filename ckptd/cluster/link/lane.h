@@ -18,7 +18,11 @@
 
 #define LANE_TOKEN "EXPORTER-ckpt-lane"
 
-enum { LANE_REQUEST_BYTES = 24, LANE_ANSWER_BYTES = 8, LANE_PIECE = 64 << 10 };
+enum {
+	LANE_REQUEST_BYTES = 24,
+	LANE_ANSWER_BYTES = 8,
+	LANE_PIECE = 1 << 20, /* a part in one go: each piece costs calls into the kernel on both sides */
+};
 
 struct lane_hello {
 	char from[NAME_NODE_MAX];

@@ -11,7 +11,7 @@
 #define LABEL "EXPORTER-ckpt-lane-seal"
 
 enum {
-	SEND = 2 * SEALER_RECORD, /* so much makes a call into the kernel worth its time */
+	SEND = 4 * SEALER_RECORD, /* so much makes a call into the kernel worth its time */
 };
 
 static bool renew_key(const struct sealed *s, struct sealed_way *w, bool opens)

@@ -9,7 +9,7 @@
 #include <openssl/ssl.h>
 
 enum {
-	SEALED_OUT = 4 * SEALER_RECORD, /* bytes of buffers */
+	SEALED_OUT = 8 * SEALER_RECORD, /* bytes of buffers */
 	SEALED_IN = 4 * SEALER_RECORD,
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/link/sealer.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>
@@ -81,7 +82,7 @@ static void stage(struct answering *a, int rc, uint32_t len)
 	struct lane_answer answer = {(uint32_t)-rc, len};
 	lane_answer_encode(&answer, a->out);
 	a->out_at = 0;
-	a->out_len = LANE_ANSWER_BYTES + len;
+	a->out_len = LANE_ANSWER_BYTES;
 }
 
 static int say(struct answering *a)
@@ -92,27 +93,39 @@ static int say(struct answering *a)
 	return n;
 }
 
-/* Bytes of a piece whose head is staged. A link that seals takes them now: there is room. For another one they are copied: the region may be
- * withdrawn before the network takes them. */
-static int say_bytes(struct answering *a, const uint8_t *from, size_t len)
+/* What the network has not taken of a piece is copied: its region may be withdrawn before it does. */
+static void stage_rest(struct answering *a, const uint8_t *from, size_t len)
 {
-	int n = 1;
-	if (!a->link->sealed) {
-		memcpy(a->out + LANE_ANSWER_BYTES, from, len);
-		return 1;
-	}
-	a->out_len = LANE_ANSWER_BYTES;
-	n = say(a);
-	for (size_t at = 0; at < len && n > 0; at += (size_t)n)
-		n = link_put(a->link, from + at, len - at);
-	return n ? n : -EPROTO;
+	memcpy(a->out + a->out_len, from, len);
+	a->out_len += len;
+}
+
+/* A piece, from where it is. */
+static int say_piece(struct answering *a, const uint8_t *from, size_t len)
+{
+	size_t at = 0;
+	stage(a, 0, (uint32_t)len);
+	int n = say(a);
+	if (a->out_at == a->out_len)
+		while (at < len && (n = link_put(a->link, from + at, len - at)) > 0)
+			at += (size_t)n;
+	if (at == len)
+		return (int)len;
+	stage_rest(a, from + at, len - at);
+	return n;
+}
+
+/* Of a link that seals no more than it takes whole. */
+static uint64_t piece_max(const struct link *l)
+{
+	return l->sealed ? SEALER_BYTES : LANE_PIECE;
 }
 
 /* The next piece of what is read. */
 static int give(struct peer *p, struct answering *a)
 {
 	struct net_region *region;
-	uint64_t len = min_u64(a->asked.len - a->at, LANE_PIECE);
+	uint64_t len = min_u64(a->asked.len - a->at, piece_max(a->link));
 	if (!len) {
 		a->state = LISTENING;
 		return 1;
@@ -121,12 +134,12 @@ static int give(struct peer *p, struct answering *a)
 	if (n <= 0)
 		return n;
 	const uint8_t *from = region_pin(p, &a->asked, a->at, len, &region, &a->rc);
-	stage(a, a->rc, from ? (uint32_t)len : 0);
 	if (!from) {
+		stage(a, a->rc, 0);
 		a->state = LISTENING;
 		return 1;
 	}
-	n = say_bytes(a, from, len);
+	n = say_piece(a, from, len);
 	region_unpin(region);
 	a->at += len;
 	return n;
