@@ -183,17 +183,18 @@ static void recover(struct world *w)
 static void work(struct world *w, double interval, double stall)
 {
 	double begin = w->now, stop = fmin(next_failure(w), w->end);
-	double computed = fmin(begin + interval, stop) - begin;
-	w->done += computed;
-	w->now = begin + computed;
-	if (computed < interval)
+	bool whole = begin + interval <= stop; /* a difference of times would be rounded */
+	w->now = whole ? begin + interval : stop;
+	w->done += w->now - begin;
+	if (!whole)
 		return;
 	if (!w->baseline)
 		begin_save(w);
-	double stalled = fmin(w->now + stall, stop) - w->now;
-	w->out.stalled += stalled;
-	w->now += stalled;
-	if (w->baseline && stalled >= stall) {
+	begin = w->now;
+	whole = begin + stall <= stop;
+	w->now = whole ? begin + stall : stop;
+	w->out.stalled += w->now - begin;
+	if (w->baseline && whole) {
 		w->out.saves++;
 		w->durable = w->done;
 	}

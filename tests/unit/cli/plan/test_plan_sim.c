@@ -45,6 +45,19 @@ Test(plan_sim, agrees_with_the_formula_within_a_point)
 	}
 }
 
+Test(plan_sim, no_save_is_missed_by_rounding)
+{
+	struct plan_input in = input(8, 1e9 * YEAR, 0);
+	in.mtbf_cluster = INFINITY;
+	in.stall = 0.0006;
+	struct plan_result r = plan_compute(&in);
+	r.memory.interval = 0.0356;
+	cr_expect_float_eq((double)plan_simulate(&in, &r, 1000, 1).saves, 1000 / (0.0356 + 0.0006), 1);
+	in.baseline = 0.0356;
+	r.write = 0.0006;
+	cr_expect_float_eq((double)plan_simulate_baseline(&in, &r, 1000, 1).saves, 1000 / (0.0356 + 0.0006), 1);
+}
+
 Test(plan_sim, is_a_function_of_its_seed)
 {
 	struct plan_input in = input(16384, YEAR, 1);
