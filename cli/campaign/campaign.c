@@ -2,6 +2,7 @@
 #include "campaign/campaign_judge.h"
 #include "campaign/campaign_run.h"
 #include "frame/progress.h"
+#include "report/report.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -141,6 +142,18 @@ static void print(const struct campaign *c, const struct invariant *invariants)
 	table_print(t);
 }
 
+/* What it came to is known without it, too. */
+static void write_report(const struct campaign *c)
+{
+	struct report r;
+	struct err err = {""};
+	if (report_make(c->folder, &r, &err) || report_write(&r, &err))
+		cli_fail(c->cli, EXIT_FAILED, "the report cannot be written: %s", err.text);
+	else
+		cli_note(c->cli, "the report is %s/report.json", c->folder);
+	report_free(&r);
+}
+
 static int judge(struct campaign *c)
 {
 	struct invariant invariants[JUDGE_INVARIANTS];
@@ -157,6 +170,7 @@ static int judge(struct campaign *c)
 				  invariants_json(invariants)),
 			&err))
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	write_report(c);
 	if (c->cli->json)
 		json_emit(document(c, invariants, code));
 	else

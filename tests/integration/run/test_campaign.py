@@ -1,7 +1,8 @@
-"""ckpt campaign: a short one with all that holds, what is stopped and goes on, and what makes it fail."""
+"""ckpt campaign: a short one with all that holds, its report held against what it was made from, what is stopped and goes on, and what makes it fail."""
 
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from tap import DEADLINE, Cases, equal, expect, has, until
 
 OK, FAILED, USAGE, PARTIAL, CANCELLED = 0, 1, 2, 3, 130
 EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "docs" / "examples" / "campaigns"
+PAGE = EXAMPLES.parents[1] / "reference" / "campaign-report.md"
 cases = Cases()
 case = cases.case
 
@@ -47,6 +49,107 @@ def _():
     has(campaign((EXAMPLES / "short.campaign").read_text(), "short", code=FAILED), "a campaign was here")
 
 
+def lines(name):
+    return [json.loads(line) for line in (top / "short" / name).read_text().splitlines()]
+
+
+def fields(value, name=""):
+    """The paths of all that is in the document, as its page writes them."""
+    if isinstance(value, dict):
+        return {path for key, v in value.items() for path in (fields(v, f"{name}.{key}" if name else key) or {f"{name}.{key}" if name else key})}
+    if isinstance(value, list):
+        return {path for v in value for path in fields(v, f"{name}[]")} or {name}
+    return {name}
+
+
+def near(value, due, text):
+    expect(abs(value - due) < 0.002, f"{text}: {value}, due {due}")
+
+
+def started(journal):
+    return next(line["wall_ns"] for line in journal if line["event"] == "started")
+
+
+@case("the report of it is made at its end, again by ckpt report, and has the fields that its page has")
+def _():
+    report = json.loads((top / "short" / "report.json").read_text())
+    done = subprocess.run([CKPT, "report", "--json", top / "short"], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
+    equal((done.returncode, done.stderr, json.loads(done.stdout)), (OK, "", report))
+    rows = [row for row in re.findall(r"^\| (`[^|]*`) \|", PAGE.read_text().split("## What became")[0], re.M)]
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    # a list or an object may be null, and is there beside what is in it
+    leaves = [{name for name in names if not any(other.startswith((f"{name}.", f"{name}[]")) for other in names)} for names in (named, fields(report))]
+    equal(leaves[0], leaves[1])
+    text = subprocess.run([CKPT, "report", top / "short"], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE).stdout
+    has(text, "10 of 10 faults caused", "goodput ", "the model of ckpt plan says", "CAUSE", "kill-daemon")
+
+
+@case("the report's faults are those of the journal, and each recovery is of the fault that led to it")
+def _():
+    report, journal, train = json.loads((top / "short" / "report.json").read_text()), lines("journal"), lines("train.jsonl")
+    begin, caused = started(journal), [line for line in journal if line["event"] == "fault"]
+    equal([(f["index"], f["kind"], f["rank"], f["fired"]) for f in report["faults"]],
+          [(line["index"], line["kind"], line["rank"], True) for line in caused])
+    ways = {epoch: [line for line in train if line["event"] in ("start", "recovery") and line["epoch"] == epoch]
+            for epoch in {line["epoch"] for line in train if "epoch" in line}}
+    equal([(r["epoch"], r["steps_lost"], r["step"]) for r in report["recoveries"]],
+          [(epoch, max(line["steps_lost"] or 0 for line in way), way[0]["step"]) for epoch, way in sorted(ways.items())])
+    for fault, line in zip(report["faults"], caused):
+        near(fault["at_ms"], (line["wall_ns"] - begin) / 1e6, fault)
+        recovery = fault["recovery"] is not None and report["recoveries"][fault["recovery"]]
+        if fault["end"] == "overtaken":  # on a slow machine a rank may be ended that the campaign has done nothing to
+            expect(report["totals"]["unexplained"], fault)
+        elif fault["kind"] in ("kill", "absent", "exit-early", "nan", "flip"):
+            equal((fault["end"], report["recoveries"].index(recovery), report["faults"][recovery["fault"]]), ("recovered", fault["recovery"], fault))
+            way = ways[recovery["epoch"]]
+            near(fault["back_after_ms"], (max(line["at_ns"] for line in way) - line["wall_ns"]) / 1e6, fault)
+            expect(0 < fault["found"]["after_ms"] <= fault["back_after_ms"], fault)
+            fresh, left = {w["rank"] for w in way if w["event"] == "start"}, " ".join(w.get("left", "") for w in way)
+            if fault["kind"] in ("nan", "flip"):
+                equal(fault["found"]["by"], "trainer")
+                has(left, "the loss of step" if fault["kind"] == "nan" else "replicas differ")
+            else:
+                equal((fault["rank"] in fresh, fault["found"]["by"]), (True, "launcher" if fault["kind"] == "absent" else "daemon"))
+        if fault["kind"] == "kill-daemon":
+            again = next(x["wall_ns"] for x in journal if x["event"] == "daemon" and x["answers"] and x["wall_ns"] > line["wall_ns"])
+            expect(fault["end"] == "recovered" and fault["back_after_ms"] >= (again - line["wall_ns"]) / 1e6 - 0.002, fault)
+        if fault["kind"] == "disk-full":
+            saves = [x for x in lines("spans") if x["span"] == "save" and x["target"] == "storage" and x["begun_ns"] > line["wall_ns"] - 1e9]
+            expect(any(x["error"] == fault["found"]["text"] for x in saves), fault, saves)
+            near(fault["back_after_ms"], min(x["begun_ns"] + x["durable_ns"] - line["wall_ns"] for x in saves if x["durable_ns"] and
+                                             x["begun_ns"] + x["durable_ns"] > line["wall_ns"] + fault["found"]["after_ms"] * 1e6) / 1e6, fault)
+    equal([r["start"] for r in report["recoveries"]], [True] + [False] * (len(report["recoveries"]) - 1))
+    equal(report["totals"]["unexplained"], sum(r["fault"] is None for r in report["recoveries"][1:]))
+
+
+@case("the report counts each second and each step once, and says what was judged")
+def _():
+    report, journal, train = json.loads((top / "short" / "report.json").read_text()), lines("journal"), lines("train.jsonl")
+    begin, end = started(journal), next(line["wall_ns"] for line in journal if line["event"] == "stopped")
+    goodput, totals = report["goodput"], report["totals"]
+    near(goodput["elapsed_s"], (end - begin) / 1e9, "elapsed")
+    near(sum(goodput[f"{part}_s"] for part in ("starting", "recovering", "saving", "repeated", "computing")), goodput["elapsed_s"], goodput)
+    near(goodput["measured"], goodput["computing_s"] / (goodput["elapsed_s"] - goodput["starting_s"]), goodput)
+    stalls = sum(line["begin_ms"] + line["fence_ms"] for line in train if line["event"] == "save")
+    near(goodput["saving_s"], stalls / 2 / 1000, "the mean of two ranks")
+    for name in ("formula", "simulated"):
+        expect(0 < goodput[name] < 1, goodput)
+    equal([totals[name] for name in ("caused", "fired", "steps", "durable", "steps_lost")],
+          [10, 10, next(line["step"] for line in journal if line["event"] == "end"), sum(line["event"] == "durable" for line in journal),
+           sum(r["steps_lost"] for r in report["recoveries"])])
+    equal([sum(cause[name] for cause in report["causes"]) for name in ("faults", "fired")], [10, 10])
+    equal(report["invariants"], journal[-1]["invariants"])
+    for rank in report["timeline"]["ranks"]:
+        near(sum(rank[f"{state}_s"] for state in ("starting", "computing", "saving", "recovering", "lost")), goodput["elapsed_s"], rank["rank"])
+        times = [t for i in rank["intervals"] for t in (i["from_ms"], i["to_ms"])]
+        expect(times == sorted(times) and 0 <= times[0] and times[-1] <= goodput["elapsed_s"] * 1000, times)
+        lost = {i["from_ms"] for i in rank["intervals"] if i["state"] == "lost"}
+        caused = sum(f["kind"] in ("kill", "absent", "exit-early") and f["rank"] == rank["rank"] for f in report["faults"])
+        expect(len(lost) == caused or totals["unexplained"], lost, caused)
+    waits = next(s for s in report["spreads"] if s["name"] == "save_stall")
+    equal([waits["count"], sum(waits["bins"])], [sum(line["event"] == "save" for line in train)] * 2)
+
+
 @case("one that is interrupted ends all that it made, and goes on from its journal")
 def _():
     text = "ranks 2\nat 500ms kill rank=1\nat 1s kill rank=0\nat 600s kill rank=1\n"
@@ -61,6 +164,8 @@ def _():
     document = campaign(text, "cut", "--resume")
     equal(document["fired"], 3)
     has(campaign(text + "at 2s kill\n", "cut", "--resume", code=FAILED), "of another campaign")
+    report = json.loads((top / "cut" / "report.json").read_text())
+    equal(([r["start"] for r in report["recoveries"]].count(True), report["totals"]["recovered"]), (2, 3))
 
 
 @case("a fault that does not fire, and a load that stays under its floor, are no success")

@@ -1,6 +1,7 @@
 """What somebody has put into a store in the place of a file: a FIFO, a socket, a link out of it, a device. No command waits for it, nothing
-is read through it or written to it. Neither does ckptd wait for what a setting names."""
+is read through it or written to it. Neither does ckptd wait for what a setting names, nor ckpt report for what stands in the folder of a campaign."""
 
+import json
 import os
 import pathlib
 import re
@@ -179,6 +180,63 @@ def _():
             names_fifo(folder, files, option)
             tried.add(option)
     equal(tried, wanted, "options that name a file")
+
+
+LINES = {
+    "journal": [{"event": "begin", "file": "c", "seed": 1, "faults": 1, "ranks": 2, "save_memory_every": 2, "save_storage_every": 10, "hang_ms": 4000},
+                {"event": "started", "wall_ns": 1 << 60},
+                {"event": "fault", "index": 0, "kind": "kill", "rank": 1, "cause": "", "outcome": "fired", "wall_ns": 2 << 60, "ms": 5, "text": "dead"}],
+    "train.jsonl": [{"event": "start", "rank": 0, "epoch": 1, "step": 0, "at_ns": 1 << 60, "total_ms": 5}],
+    "spans": [{"span": "save", "node": "n", "target": "storage", "begun_ns": 1 << 60, "durable_ns": 5, "error": None}],
+    "spans.1": [{"span": "recovery", "node": "n", "epoch": 1, "ended_ns": 1 << 60, "step": 0}], "run.log": [{}]}
+
+
+def campaign_folder():
+    """As a campaign leaves it, with one line of each kind."""
+    folder = offline.top / "campaign"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, of_file in LINES.items():
+        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in of_file))
+    return folder
+
+
+@case("ckpt report waits for nothing in the place of a file, and reads nothing through it")
+def _():
+    def huge(path):
+        with open(path, "w") as f:
+            f.truncate(1 << 40)
+
+    secret = json.dumps(LINES["journal"][2] | {"text": "a secret"}) + "\n"
+    for put in [fifo, unix, link, huge, pathlib.Path.mkdir] + ([device] if os.geteuid() == 0 else []):
+        for name in LINES:
+            folder = campaign_folder()
+            outside.write_text(secret)
+            (folder / name).unlink()
+            put(folder / name)
+            out, err = ckpt("report", folder, "--json", code=1)
+            has(err, str(folder / name))
+            expect("secret" not in out + err, name)
+
+
+@case("ckpt report passes over what is no line, and bears any value")
+def _():
+    folder = campaign_folder()
+    good = offline.data("report", folder)
+    for name, after in ((n, a) for n in LINES for a in (b"\xff\xfe{\n", b"\0\0\n", b"[" * 60000 + b"\n", b"x" * 200000 + b"\n", b"{}\n[]\n7\n", b'{"ev')):
+        folder = campaign_folder()
+        with open(folder / name, "ab") as f:
+            f.write(after)
+        equal(offline.data("report", folder)["faults"], good["faults"], f"{name} {after[:9]}")
+    for value in (-1, 0, (1 << 63) - 1, -(1 << 63), 1e308, -1e308, "text", "\x1b]0;x\x07\u202e", None, True, [], {}, [[]] * 99):
+        for name, of_file in LINES.items():
+            for i, line in enumerate(of_file):
+                for key in set(line) - {"event", "span"}:
+                    folder = campaign_folder()
+                    with open(folder / name, "a") as f:
+                        f.write(json.dumps(line | {key: value}) + "\n")
+                    done = subprocess.run([BIN / "ckpt", "report", folder], capture_output=True, timeout=DEADLINE)
+                    expect(done.returncode in (0, 1) and b"\x1b" not in done.stdout + done.stderr, f"{key} {value}", done)
 
 
 sys.exit(cases.end())

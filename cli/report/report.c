@@ -1,0 +1,163 @@
+/* ckpt report: what a campaign came to. */
+#include "report/report.h"
+
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DUMP (JSON_COMPACT | JSON_REAL_PRECISION(15))
+
+int report_make(const char *folder, struct report *r, struct err *err)
+{
+	int rc = report_read(folder, r, err);
+	if (rc)
+		return rc;
+	report_match(r);
+	report_count_time(r);
+	rc = report_count_causes(r);
+	if (!rc)
+		rc = report_draw_timeline(r);
+	return rc ? err_set(err, rc, "%s: %s", folder, err_name(rc)) : 0;
+}
+
+/* ---- files --------------------------------------------------------------------------------------------------------- */
+
+/* Under another name first: who reads the file finds the old or the new one. */
+static int replace_file(const char *path, int (*put)(FILE *f, const void *arg), const void *arg, struct err *err)
+{
+	char part[PATH_MAX + 8];
+	snprintf(part, sizeof(part), "%s.part", path);
+	if (unlink(part) && errno != ENOENT)
+		return err_set(err, -errno, "%s: %s", part, err_name(-errno));
+	int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644), rc = fd < 0 ? -errno : 0;
+	FILE *f = rc ? NULL : fdopen(fd, "w");
+	if (!rc && !f) {
+		rc = -errno;
+		close(fd);
+	}
+	if (f) {
+		rc = put(f, arg);
+		if (fflush(f) || ferror(f))
+			rc = rc ? rc : -EIO;
+		if (fclose(f))
+			rc = rc ? rc : -errno;
+	}
+	if (!rc && rename(part, path))
+		rc = -errno;
+	if (rc && f)
+		unlink(part);
+	return rc ? err_set(err, rc, "%s: %s", path, err_name(rc)) : 0;
+}
+
+static int put_json(FILE *f, const void *arg)
+{
+	return json_dumpf(arg, f, DUMP) || fputc('\n', f) == EOF ? -EIO : 0;
+}
+
+int report_write(const struct report *r, struct err *err)
+{
+	struct report_spread spreads[REPORT_SPREADS];
+	char path[PATH_MAX];
+	int rc = report_spreads(r, spreads);
+	if (rc)
+		return err_set(err, rc, "%s: %s", r->folder, err_name(rc));
+	json_t *document = report_document(r, spreads);
+	snprintf(path, sizeof(path), "%s/report.json", r->folder);
+	rc = replace_file(path, put_json, document, err);
+	json_decref(document);
+	return rc;
+}
+
+/* ---- on a terminal ------------------------------------------------------------------------------------------------- */
+
+static void cell_ms(struct table *t, double ms)
+{
+	char text[32];
+	if (isnan(ms))
+		table_cell(t, TONE_DIM, "-");
+	else
+		table_cell(t, TONE_PLAIN, "%s", text_duration(text, sizeof(text), (uint64_t)(ms * 1e6)));
+}
+
+static void print_causes(const struct report *r)
+{
+	static const struct column columns[] = {
+		{"CAUSE", ALIGN_LEFT},       {"FAULTS", ALIGN_RIGHT},    {"FIRED", ALIGN_RIGHT},
+		{"FOUND", ALIGN_RIGHT},      {"RECOVERED", ALIGN_RIGHT}, {"FOUND AFTER", ALIGN_RIGHT},
+		{"BACK AFTER", ALIGN_RIGHT}, {"AT MOST", ALIGN_RIGHT},   {"STEPS LOST", ALIGN_RIGHT}};
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+	for (size_t i = 0; i < r->causes.n; i++) {
+		const struct report_cause *c = &r->causes.at[i];
+		table_cell(t, TONE_PLAIN, "%s", c->name);
+		table_cell(t, TONE_PLAIN, "%zu", c->faults);
+		table_cell(t, c->fired < c->faults ? TONE_WARN : TONE_PLAIN, "%zu", c->fired);
+		table_cell(t, TONE_PLAIN, "%zu", c->found);
+		table_cell(t, TONE_PLAIN, "%zu", c->recovered);
+		cell_ms(t, c->found_ms[0]);
+		cell_ms(t, c->back_ms[0]);
+		cell_ms(t, c->back_ms[1]);
+		table_cell(t, TONE_PLAIN, "%lu", (unsigned long)c->steps_lost);
+	}
+	table_print(t);
+}
+
+static void print(const struct report *r)
+{
+	const struct report_goodput *g = &r->goodput;
+	out(TONE_PLAIN, "%zu of %lu faults caused; %lu steps, and %lu that were lost and done again\n", r->faults.n,
+	    (unsigned long)r->planned, (unsigned long)r->step, (unsigned long)r->steps_lost);
+	if (!isnan(g->measured))
+		out(TONE_PLAIN, "goodput %.1f%% of %.1f s", 100 * g->measured, g->elapsed - g->starting);
+	if (!isnan(g->simulated))
+		out(TONE_PLAIN, "; the model of ckpt plan says %.1f%%, and by formula %.1f%%", 100 * g->simulated,
+		    100 * g->formula);
+	out(TONE_PLAIN, "\n");
+	print_causes(r);
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------------- */
+
+static int show(const struct cli *cli, const struct report *r)
+{
+	struct report_spread spreads[REPORT_SPREADS];
+	if (!cli->json) {
+		print(r);
+		return EXIT_OK;
+	}
+	if (report_spreads(r, spreads))
+		return cli_fail(cli, EXIT_FAILED, "out of memory");
+	json_t *document = report_document(r, spreads);
+	int rc = put_json(stdout, document);
+	json_decref(document);
+	return rc ? cli_fail(cli, EXIT_FAILED, "writing to stdout: %s", err_name(rc)) : EXIT_OK;
+}
+
+static int run(struct cli *cli)
+{
+	struct report r;
+	struct err err = {""};
+	int rc = report_make(cli->args[0], &r, &err);
+	int code = rc ? cli_fail(cli, EXIT_FAILED, "%s", err.text) : show(cli, &r);
+	if (!code && r.unreadable)
+		cli_note(cli, "%lu lines could not be read, and are left out", (unsigned long)r.unreadable);
+	report_free(&r);
+	return code;
+}
+
+const struct command command_report = {
+	.name = "report",
+	.summary = "what a campaign of faults came to",
+	.detail =
+		"DIR is the folder that ckpt campaign was given as --dir. The campaign may still be under way, or may\n"
+		"have been cut off. No daemon is asked.",
+	.args = "DIR",
+	.min_args = 1,
+	.max_args = 1,
+	.no_repo = true,
+	.run = run,
+};

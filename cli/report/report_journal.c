@@ -1,0 +1,117 @@
+#include "report/report_read.h"
+
+#include "base/bytes.h"
+
+#include <string.h>
+
+static void take_begin(struct report *r, const json_t *line)
+{
+	line_copy(r->file, sizeof(r->file), line, "file");
+	r->seed = line_whole(line, "seed");
+	r->planned = line_whole(line, "faults");
+	r->left_out = line_whole(line, "left_out");
+	r->ranks = (uint32_t)min_u64(line_whole(line, "ranks"), REPORT_RANKS_MAX);
+	r->memory_every = line_whole(line, "save_memory_every");
+	r->storage_every = line_whole(line, "save_storage_every");
+	r->hang_ms = line_whole(line, "hang_ms");
+}
+
+static int take_time(struct report *r, const json_t *line)
+{
+	uint64_t ns = line_whole(line, "wall_ns");
+	if (line_is(line, "event", "started")) {
+		struct report_segment *s = REPORT_MORE(r->segments, NOTED_MAX);
+		if (s)
+			s->started = ns;
+		return s ? 0 : -ENOMEM;
+	}
+	struct report_segment *s = r->segments.n ? &r->segments.at[r->segments.n - 1] : NULL;
+	if (s && line_is(line, "event", "at-work"))
+		s->work = ns;
+	else if (s)
+		s->stopped = ns;
+	return 0;
+}
+
+static int take_daemon(struct report *r, const json_t *line)
+{
+	struct report_sign *s = REPORT_MORE(r->daemon, NOTED_MAX);
+	if (!s)
+		return -ENOMEM;
+	*s = (struct report_sign){.at = line_time(r, line, "wall_ns"),
+				  .answers = json_is_true(json_object_get(line, "answers"))};
+	return 0;
+}
+
+static int take_fault(struct report *r, const json_t *line)
+{
+	struct report_fault *f = REPORT_MORE(r->faults, NOTED_MAX);
+	if (!f)
+		return -ENOMEM;
+	*f = (struct report_fault){.index = line_whole(line, "index"),
+				   .at = line_time(r, line, "wall_ns"),
+				   .fired_ms = line_number(line, "ms"),
+				   .fired = line_is(line, "outcome", "fired"),
+				   .rank = (uint32_t)min_u64(line_whole(line, "rank"), UINT32_MAX),
+				   .recovery = SIZE_MAX};
+	line_copy(f->kind, sizeof(f->kind), line, "kind");
+	line_copy(f->cause, sizeof(f->cause), line, "cause");
+	line_copy(f->text, sizeof(f->text), line, "text");
+	f->entry = fault_find(f->kind, strlen(f->kind));
+	return 0;
+}
+
+static void take_end(struct report *r, const json_t *line)
+{
+	r->ended = true;
+	r->end_step = line_whole(line, "step");
+	line_copy(r->params, sizeof(r->params), line, "params");
+	line_copy(r->calm_params, sizeof(r->calm_params), line, "calm_params");
+}
+
+static void take_judged(struct report *r, const json_t *line)
+{
+	const json_t *one;
+	size_t i;
+	json_decref(r->invariants);
+	r->invariants = json_array();
+	json_array_foreach(json_object_get(line, "invariants"), i, one)
+	{
+		const char *name = json_string_value(json_object_get(one, "name")),
+			   *text = json_string_value(json_object_get(one, "text"));
+		json_array_append_new(r->invariants,
+				      json_pack("{s:s, s:b, s:I, s:s?}", "name", name ? name : "", "held",
+						json_is_true(json_object_get(one, "held")), "looked_at",
+						(json_int_t)line_whole(one, "looked_at"), "text", text));
+	}
+	r->exit_code = (int)min_u64(line_whole(line, "exit"), 255);
+}
+
+static int take_event(struct report *r, const json_t *line)
+{
+	if (line_is(line, "event", "started") || line_is(line, "event", "at-work") || line_is(line, "event", "stopped"))
+		return take_time(r, line);
+	if (line_is(line, "event", "daemon"))
+		return take_daemon(r, line);
+	if (line_is(line, "event", "fault"))
+		return take_fault(r, line);
+	if (line_is(line, "event", "begin"))
+		take_begin(r, line);
+	else if (line_is(line, "event", "end"))
+		take_end(r, line);
+	else if (line_is(line, "event", "judged"))
+		take_judged(r, line);
+	r->durables += line_is(line, "event", "durable");
+	return 0;
+}
+
+int report_take_journal(struct report *r, const json_t *line)
+{
+	int rc = take_event(r, line);
+	uint64_t ns = line_time(r, line, "wall_ns");
+	if (!rc && r->segments.n) {
+		struct report_segment *s = &r->segments.at[r->segments.n - 1];
+		s->last = max_u64(s->last, ns);
+	}
+	return rc;
+}
