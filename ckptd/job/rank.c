@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "catalog/room.h"
 #include "checkpoint/room.h"
+#include "format/arena/flight.h"
 #include "job/barriers.h"
 #include "participant/room.h"
 #include "runtime/room.h"
@@ -188,15 +189,13 @@ void rank_watch_hang(struct rank *rank, uint64_t now)
 	uint64_t limit = rank->job->policy.hang_timeout_ms * CLOCK_NS_PER_MS;
 	if (!limit || rank->state != RANK_JOINED || !rank->mem)
 		return;
-	struct arena_flight *flight = &rank->mem->head->flight;
-	uint64_t beat = atomic_load(&flight->beat_ns);
-	bool hung = beat && beat < now && now - beat > limit;
+	struct flight_view is;
+	flight_look(rank->mem->head, &is);
+	bool hung = is.beat_ns && is.beat_ns < now && now - is.beat_ns > limit;
 	if (hung && !rank->hung)
-		log_warn("job %s: rank %u hangs: no heartbeat for %.1f s, last at step %lu, phase %u%s%.15s",
-			 rank->job->name, rank->id, (double)(now - beat) / 1e9,
-			 (unsigned long)atomic_load(&flight->step), atomic_load(&flight->phase),
-			 atomic_load(&flight->in_collective) ? ", in collective " : "",
-			 atomic_load(&flight->in_collective) ? flight->coll_op : "");
+		log_warn("job %s: rank %u hangs: no heartbeat for %.1f s, last at step %lu, phase %u%s%s",
+			 rank->job->name, rank->id, (double)(now - is.beat_ns) / 1e9, (unsigned long)is.step, is.phase,
+			 is.in_collective ? ", in collective " : "", is.in_collective ? is.op : "");
 	rank->hung = hung;
 }
 

@@ -12,7 +12,7 @@
 static bool step_of(const struct launch *launch, uint32_t id, uint64_t *step)
 {
 	const struct launch_rank *rank = ranks_find(launch, id);
-	struct held_view view;
+	struct flight_view view;
 	if (!rank || rank->stand != RANK_RUNNING || !held_look(&launch->held, id, &view) ||
 	    view.beat_ns < rank->proc.started_ns)
 		return false;

@@ -11,14 +11,14 @@
 #include <string.h>
 
 /* When it was last known to do something; false: its process has not come to work yet. */
-static bool last_sign(const struct launch *launch, const struct launch_rank *rank, struct held_view *view)
+static bool last_sign(const struct launch *launch, const struct launch_rank *rank, struct flight_view *view)
 {
 	return rank->stand == RANK_RUNNING && held_look(&launch->held, rank->id, view) &&
 	       view->beat_ns >= rank->proc.started_ns;
 }
 
 /* While ranks come and go nobody beats: counted from the last change on. */
-static uint64_t quiet_since(const struct launch *launch, const struct held_view *view)
+static uint64_t quiet_since(const struct launch *launch, const struct flight_view *view)
 {
 	uint64_t since = max_u64(view->beat_ns, launch->epoch_ns);
 	for (uint32_t r = 0; r < launch->nranks; r++)
@@ -30,7 +30,7 @@ static uint64_t quiet_since(const struct launch *launch, const struct held_view 
 uint64_t hang_next(const struct launch *launch)
 {
 	uint64_t next = UINT64_MAX, hang_ns = launch->options.hang_ns;
-	struct held_view view;
+	struct flight_view view;
 	for (uint32_t r = 0; r < launch->nranks && hang_ns; r++) {
 		const struct launch_rank *rank = &launch->ranks[r];
 		if (last_sign(launch, rank, &view))
@@ -43,20 +43,20 @@ uint64_t hang_next(const struct launch *launch)
 
 struct suspect {
 	const struct launch_rank *rank;
-	struct held_view view;
+	struct flight_view view;
 	bool stopped;
 	uint32_t alike; /* ranks that are in the same collective, itself included */
 };
 
-static bool alike(const struct held_view *a, const struct held_view *b)
+static bool alike(const struct flight_view *a, const struct flight_view *b)
 {
 	return a->in_collective && b->in_collective && a->collective == b->collective && a->bytes == b->bytes &&
 	       !strcmp(a->op, b->op);
 }
 
-static uint32_t count_alike(const struct launch *launch, const struct held_view *view)
+static uint32_t count_alike(const struct launch *launch, const struct flight_view *view)
 {
-	struct held_view other;
+	struct flight_view other;
 	uint32_t n = 0;
 	for (uint32_t r = 0; r < launch->nranks; r++)
 		n += last_sign(launch, &launch->ranks[r], &other) && alike(view, &other);
@@ -94,7 +94,7 @@ static struct suspect find(const struct launch *launch, uint64_t now)
 	return worst;
 }
 
-static const char *where(char text[96], const struct held_view *view)
+static const char *where(char text[96], const struct flight_view *view)
 {
 	if (view->in_collective)
 		snprintf(text, 96, "in %s #%" PRIu64 " of %" PRIu64 " bytes", view->op, view->collective, view->bytes);

@@ -90,27 +90,12 @@ int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struc
 	return 0;
 }
 
-/* While it is written a mixture may be read. */
-static void copy_op(char *dst, const char *src, size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		char c = src[i];
-		dst[i] = !c || (c > ' ' && c <= '~') ? c : '?';
-	}
-	dst[size - 1] = '\0';
-}
-
-bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view)
+bool held_look(const struct held_all *all, uint32_t rank, struct flight_view *view)
 {
 	const struct arena_head *head = head_of(all, rank);
 	if (!head)
 		return false;
-	view->beat_ns = atomic_load(&head->flight.beat_ns);
-	view->step = atomic_load(&head->flight.step);
-	view->in_collective = atomic_load(&head->flight.in_collective) != 0;
-	view->collective = atomic_load(&head->flight.coll_seq);
-	view->bytes = atomic_load(&head->flight.coll_bytes);
-	copy_op(view->op, head->flight.coll_op, sizeof(view->op));
+	flight_look(head, view);
 	return view->beat_ns != 0;
 }
 
@@ -126,7 +111,7 @@ bool held_saves(const struct held_all *all, uint32_t rank, uint64_t since_ns)
 
 bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns)
 {
-	struct held_view view;
+	struct flight_view view;
 	return (held_look(all, rank, &view) && view.beat_ns > started_ns) || held_saves(all, rank, started_ns);
 }
 
@@ -151,7 +136,7 @@ bool held_newest_step(const struct held_all *all, uint64_t *step)
 	bool any = false;
 	*step = 0;
 	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++) {
-		struct held_view view;
+		struct flight_view view;
 		if (all->list[i].fd < 0 || !held_look(all, all->list[i].rank, &view))
 			continue;
 		any = true;

@@ -4,7 +4,7 @@
 #define CKPT_CLI_LAUNCH_HELD_H
 
 #include "base/err.h"
-#include "format/arena/arena.h"
+#include "format/arena/flight.h"
 #include "format/message/wire.h"
 
 #include <stdbool.h>
@@ -29,15 +29,8 @@ int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struc
 /* NULL: none. */
 const struct held *held_find(const struct held_all *all, uint32_t rank);
 
-struct held_view {
-	uint64_t beat_ns, step;
-	bool in_collective;
-	uint64_t collective; /* its sequence number */
-	uint64_t bytes;      /* of it */
-	char op[16];         /* its name: printable, as far as it is known */
-};
 /* False: no arena, or no heartbeat in it. */
-bool held_look(const struct held_all *all, uint32_t rank, struct held_view *view);
+bool held_look(const struct held_all *all, uint32_t rank, struct flight_view *view);
 /* Whether the process that was started then has come to work: it has given a heartbeat or begun a save. */
 bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns);
 /* The last epoch that the rank has entered; 0: none. Of all of them: the newest. */

@@ -1,0 +1,23 @@
+#include "format/arena/flight.h"
+
+static void copy_op(char dst[FLIGHT_OP_MAX], const char *src)
+{
+	for (size_t i = 0; i < FLIGHT_OP_MAX; i++) {
+		char c = src[i];
+		dst[i] = !c || (c > ' ' && c <= '~') ? c : '?';
+	}
+	dst[FLIGHT_OP_MAX - 1] = '\0';
+}
+
+void flight_look(const struct arena_head *head, struct flight_view *view)
+{
+	const struct arena_flight *flight = &head->flight;
+	view->beat_ns = atomic_load_explicit(&flight->beat_ns, memory_order_acquire);
+	view->step = atomic_load(&flight->step);
+	view->phase = atomic_load(&flight->phase);
+	view->in_collective = atomic_load(&flight->in_collective) != 0;
+	view->collective = atomic_load(&flight->coll_seq);
+	view->bytes = atomic_load(&flight->coll_bytes);
+	view->since_ns = atomic_load(&flight->coll_since_ns);
+	copy_op(view->op, flight->coll_op);
+}

@@ -1,0 +1,47 @@
+#include "format/arena/flight.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static struct arena_head head;
+
+Test(flight, a_rank_that_has_said_nothing_has_no_heartbeat_and_no_collective)
+{
+	struct flight_view is;
+	flight_look(&head, &is);
+	cr_expect_eq(is.beat_ns, 0u);
+	cr_expect_eq(is.since_ns, 0u);
+	cr_expect_not(is.in_collective);
+	cr_expect_str_eq(is.op, "");
+}
+
+Test(flight, what_the_rank_has_written_is_read)
+{
+	struct flight_view is;
+	head.flight.beat_ns = 1000;
+	head.flight.step = 41;
+	head.flight.phase = 99;
+	head.flight.in_collective = 1;
+	head.flight.coll_seq = 7;
+	head.flight.coll_bytes = 4096;
+	head.flight.coll_since_ns = 900;
+	flight_look(&head, &is);
+	cr_expect_eq(is.beat_ns, 1000u);
+	cr_expect_eq(is.step, 41u);
+	cr_expect_eq(is.phase, 99u);
+	cr_expect(is.in_collective);
+	cr_expect_eq(is.collective, 7u);
+	cr_expect_eq(is.bytes, 4096u);
+	cr_expect_eq(is.since_ns, 900u);
+}
+
+Test(flight, a_name_is_printable_and_ends)
+{
+	struct flight_view is;
+	memcpy(head.flight.coll_op, "all\nreduce_beyond", sizeof(head.flight.coll_op)); /* no NUL, and no text */
+	flight_look(&head, &is);
+	cr_expect_str_eq(is.op, "all?reduce_beyo");
+	memset(head.flight.coll_op, 0xff, sizeof(head.flight.coll_op));
+	flight_look(&head, &is);
+	cr_expect_str_eq(is.op, "???????????????");
+}
