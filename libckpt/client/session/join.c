@@ -62,8 +62,11 @@ static void install(ckpt *s, struct wire_joined *m)
 	wire_joined_free(&s->joined);
 	s->joined = *m;
 	atomic_store(&s->epoch, m->epoch);
-	if (s->stage)
-		atomic_store(&stage_head(s->stage)->entry.joined, m->epoch);
+	if (!s->stage)
+		return;
+	/* What an earlier process was in when it died, or this one when it left the epoch, is over. */
+	atomic_store(&stage_head(s->stage)->flight.in_collective, 0);
+	atomic_store(&stage_head(s->stage)->entry.joined, m->epoch);
 }
 
 static int enter_epoch(ckpt *s, struct wire_join *join, uint64_t deadline, uint32_t ms, struct err *err)

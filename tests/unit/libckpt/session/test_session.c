@@ -295,6 +295,20 @@ Test(session, a_child_has_neither_session_nor_arena)
 	ranks_down(&c);
 }
 
+/* As if it had died in the collective, or left the epoch out of it. */
+Test(session, who_joins_is_in_no_collective)
+{
+	struct ranks c;
+	ranks_open(&c, 1, NULL);
+	ranks_register(&c);
+	ranks_join(&c);
+	ckpt_collective_enter(c.s[0], "barrier", 7, 0);
+	fake_epoch(c.f, 2, "rank 1 was replaced");
+	ranks_join(&c);
+	cr_assert_eq(fake_head(c.f, 0)->flight.in_collective, 0);
+	ranks_down(&c);
+}
+
 Test(session, the_flight_record_is_written)
 {
 	struct ranks c;
