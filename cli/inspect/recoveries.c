@@ -2,8 +2,8 @@
  * of the store of earlier ones and of other nodes. */
 #include "inspect/recoveries.h"
 #include "frame/amount.h"
-#include "frame/contact.h"
 #include "frame/jobs.h"
+#include "frame/state.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -129,25 +129,19 @@ static void take_status(struct search *s, const json_t *doc)
 static int ask(struct cli *cli, json_t **doc)
 {
 	struct err err = {""};
-	char path[CONTACT_PATH_MAX];
-	AUTO_FREE char *text = NULL;
+	struct state_of of;
 	uint64_t ms;
 	*doc = NULL;
 	int code = amount_time(cli, "timeout", AMOUNT_MS, TIMEOUT_DEFAULT_MS, 0, TIMEOUT_MAX_MS, &ms);
+	if (!code)
+		code = state_of(cli, ms * CLOCK_NS_PER_MS, &of);
 	if (code)
 		return code;
-	if (contact_path(cli_text(cli, "socket"), path, &err))
-		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
-	if (contact_status(path, cli_text(cli, "user"), clock_deadline(ms * CLOCK_NS_PER_MS), &text, &err))
-		return cli_fail(cli, EXIT_NO_DAEMON, "%s (what the catalog has is shown with --store DIR)", err.text);
-	*doc = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-	if (json_is_array(json_object_get(*doc, "users")))
-		return cli_fail(cli, EXIT_USAGE,
-				"this is a service for all users: name one with --user; ckpt status lists them");
-	if (json_integer_value(json_object_get(*doc, "schema")) != JSON_SCHEMA)
-		return cli_fail(cli, EXIT_FAILED,
-				"the daemon's answer is not understood: are ckpt and ckptd of one release?");
-	return EXIT_OK;
+	code = state_ask(&of, doc, &err);
+	if (!code)
+		return EXIT_OK;
+	return cli_fail(cli, code, "%s%s", err.text,
+			code == EXIT_NO_DAEMON ? " (what the catalog has is shown with --store DIR)" : "");
 }
 
 /* Whether anybody knows the job that is asked for: a name that was mistyped must not look like one that needed no recovery. */

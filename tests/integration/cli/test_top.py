@@ -1,23 +1,16 @@
 """ckpt top: one picture without a terminal, and on one a screen of its own that is left as it was found."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
-import time
 
 import single_node
 from launcher import TRAIN, Run
-from tap import BIN, DEADLINE, Cases, Failure, equal, expect, has, until
+from tap import BIN, DEADLINE, Cases, equal, expect, has, until
+from terminal import ROWS, Terminal
 
-ROWS, COLUMNS = 24, 100
 cases = Cases()
 case = cases.case
 daemon = single_node.Daemon()
@@ -30,47 +23,8 @@ def top(*args, code=0):
     return done.stdout, done.stderr
 
 
-class Terminal:
-    """ckpt top on a pseudo terminal."""
-
-    def __init__(self):
-        self.text = ""
-        self.main, child = pty.openpty()
-        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        self.before = termios.tcgetattr(child)
-        self.child = child
-        self.process = subprocess.Popen([BIN / "ckpt", "top", "--socket", daemon.socket, "--interval", "200"], stdin=child, stdout=child,
-                                        stderr=child, env=dict(os.environ, TERM="xterm"))
-
-    def picture(self, what, condition):
-        """The first whole picture, of those that were not looked at yet, that is as wanted; without what drives the terminal."""
-        limit = time.monotonic() + DEADLINE
-        while time.monotonic() < limit:
-            shown, more, rest = self.text.partition("\033[H\033[J")
-            if not more:
-                self.read(0.2)
-                continue
-            self.text = rest
-            shown = re.sub(r"\033\[[?0-9;]*[a-zA-Z]", "", shown).replace("\r", "")
-            if condition(shown):
-                return shown
-        raise Failure(f"no picture with {what}: {self.text[-1000:]!r}")
-
-    def read(self, seconds):
-        if select.select([self.main], [], [], seconds)[0]:
-            self.text += os.read(self.main, 65536).decode(errors="replace")
-
-    def ended(self):
-        limit = time.monotonic() + DEADLINE
-        while self.process.poll() is None and time.monotonic() < limit:
-            self.read(0.1)  # a full terminal would keep it
-        while select.select([self.main], [], [], 0)[0]:
-            self.read(0)
-        equal(self.process.returncode, 0)
-        expect(self.text.endswith("\033[?7h\033[?25h\033[?1049l"), "the screen is given back", repr(self.text[-60:]))
-        equal(termios.tcgetattr(self.child), self.before, "the terminal")
-        os.close(self.main)
-        os.close(self.child)
+def terminal_with_top():
+    return Terminal("top", "--socket", daemon.socket, "--interval", "200")
 
 
 @case("without a daemon it ends with 12")
@@ -103,18 +57,18 @@ def _():
 
 @case("on a terminal it goes on, fits, and q leaves it as it was")
 def _():
-    terminal = Terminal()
+    terminal = terminal_with_top()
     for _ in range(3):
         picture = terminal.picture("the job", lambda text: "gpt: running" in text)
     has(picture, "RANK", "SAVE")
     expect(picture.count("\n") < ROWS, f"{picture.count(chr(10))} lines: {picture}")
-    os.write(terminal.main, b"xq")
+    terminal.press(b"xq")
     terminal.ended()
 
 
 @case("so does an interrupt")
 def _():
-    terminal = Terminal()
+    terminal = terminal_with_top()
     terminal.picture("the job", lambda text: "gpt" in text)
     terminal.process.send_signal(signal.SIGINT)
     terminal.ended()
@@ -122,7 +76,7 @@ def _():
 
 @case("a daemon that goes away is said, and comes back")
 def _():
-    terminal = Terminal()
+    terminal = terminal_with_top()
     terminal.picture("the job", lambda text: "gpt" in text)
     ranks.child.terminate()
     ranks.child.wait(DEADLINE)
@@ -130,7 +84,7 @@ def _():
     terminal.picture("no daemon", lambda text: "ckptd n0" not in text and str(daemon.socket) in text)
     daemon.start()
     terminal.picture("the daemon", lambda text: "ckptd n0" in text)
-    os.write(terminal.main, b"q")
+    terminal.press(b"q")
     terminal.ended()
 
 
