@@ -7,6 +7,7 @@
 #include "control/room.h"
 #include "coordinator/room.h"
 #include "faults/room.h"
+#include "format/arena/flight.h"
 #include "job/room.h"
 #include "observe/health.h"
 #include "observe/http.h"
@@ -51,25 +52,47 @@ static json_t *pace_json(const struct pace *pace)
 		json_array_append_new(recent, json_real(pace->recent_us[at] / 1e3));
 	}
 	json_object_set_new(j, "recent_ms", recent);
+	json_object_set_new(j, "median_ms", pace->nrecent ? json_real(pace_median_us(pace) / 1e3) : json_null());
 	return j;
+}
+
+/* What it waits for the daemon with, or null. */
+static json_t *waits_json(const struct rank *rank)
+{
+	return rank->registering.seq ? json_string("register")
+	       : rank->joining.seq   ? json_string("join")
+	       : rank->restoring.seq ? json_string("restore")
+				     : json_null();
+}
+
+/* The one that it is in, or was in last; null: it tells of none. */
+static json_t *collective_json(const struct flight_view *is, uint64_t now)
+{
+	if (!is->since_ns)
+		return json_null();
+	return json_pack("{s:s, s:I, s:I, s:b, s:o}", "op", is->op, "number", (json_int_t)is->collective, "bytes",
+			 (json_int_t)is->bytes, "in", is->in_collective, "entered_ms",
+			 plain_json_ms(is->since_ns <= now, now - is->since_ns));
 }
 
 static json_t *rank_json(const struct rank *rank, uint64_t now)
 {
-	json_t *j = json_pack("{s:i, s:s, s:i, s:b}", "rank", (int)rank->id, "state", rank_state_name(rank->state),
-			      "pid", rank->pid > 0 ? (int)rank->pid : 0, "hung", rank->hung);
+	json_t *j = json_pack("{s:i, s:s, s:i, s:b, s:o}", "rank", (int)rank->id, "state", rank_state_name(rank->state),
+			      "pid", rank->pid > 0 ? (int)rank->pid : 0, "hung", rank->hung, "waits", waits_json(rank));
 	if (!j || !rank->mem)
 		return j;
 	json_object_set_new(j, "steps", pace_json(&rank->pace));
-	struct arena_flight *flight = &rank->mem->head->flight;
-	uint64_t beat = atomic_load(&flight->beat_ns);
-	uint32_t phase = atomic_load(&flight->phase);
+	struct flight_view is;
+	flight_look(rank->mem->head, &is);
 	json_object_set_new(j, "arena_bytes", json_integer((json_int_t)rank->mem->size));
 	json_object_set_new(j, "page_bytes", json_integer((json_int_t)memory_page_bytes(rank->mem)));
-	json_object_set_new(j, "step", json_integer((json_int_t)atomic_load(&flight->step)));
-	json_object_set_new(j, "phase", json_string(phase < sizeof(phases) / sizeof(phases[0]) ? phases[phase] : "?"));
+	json_object_set_new(j, "step", json_integer((json_int_t)is.step));
+	json_object_set_new(j, "phase",
+			    json_string(is.phase < sizeof(phases) / sizeof(phases[0]) ? phases[is.phase] : "?"));
 	json_object_set_new(j, "beat_age_ms",
-			    beat && beat <= now ? json_integer((json_int_t)((now - beat) / 1000000)) : json_null());
+			    is.beat_ns && is.beat_ns <= now ? json_integer((json_int_t)((now - is.beat_ns) / 1000000))
+							    : json_null());
+	json_object_set_new(j, "collective", collective_json(&is, now));
 	return j;
 }
 

@@ -19,4 +19,7 @@ struct pace {
 /* A heartbeat: the rank was at `step` at beat_ns. What lies between two epochs is no step. */
 void pace_beat(struct pace *pace, uint32_t epoch, uint64_t step, uint64_t beat_ns);
 
+/* The median of the recent ones, the lower of two; 0: there are none. */
+uint32_t pace_median_us(const struct pace *pace);
+
 #endif

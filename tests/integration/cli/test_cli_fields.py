@@ -74,7 +74,7 @@ def _():
     documented(json.loads(found.stdout))
 
 
-@case("of a job with a restore: status, recoveries, flush and halt, and the report of its run")
+@case("of a job with a restore: status, ranks, recoveries, flush and halt, and the report of its run")
 def _():
     with single_node.daemon() as d:
         d.start()
@@ -82,6 +82,8 @@ def _():
                   TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 100)
         until(lambda: data("recoveries", "--socket", d.socket)["recoveries"], "a restore")
         documented(data("recoveries", "--socket", d.socket))
+        documented(until(lambda: (lambda known: any(rank["collective"] for rank in known["jobs"][0]["ranks"]) and known)(
+            data("ranks", "--socket", d.socket)), "a collective"))
         documented(data("flush", "--socket", d.socket))
         documented(data("halt", "--after-next", "--socket", d.socket))
         document = data("status", "--socket", d.socket)

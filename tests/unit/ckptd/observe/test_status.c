@@ -103,6 +103,35 @@ Test(status, a_rank_tells_the_pages_of_its_arena)
 	free(head);
 }
 
+Test(status, a_rank_tells_its_collective_and_what_it_waits_for)
+{
+	struct arena_head *head = calloc(1, sizeof(*head));
+	struct memory mem = {.head = head, .size = 4 << 20};
+	list_push(&d.jobs.list, &job.link);
+	ranks[1].mem = &mem;
+	json_t *j = status(), *rank = json_array_get(json_object_get(first_job(j), "ranks"), 1);
+	cr_expect(json_is_null(json_object_get(rank, "collective")), "it has told of none");
+	cr_expect(json_is_null(json_object_get(rank, "waits")));
+	json_decref(j);
+	head->flight.coll_seq = 7;
+	head->flight.coll_bytes = 4096;
+	head->flight.coll_since_ns = 1;
+	head->flight.in_collective = 1;
+	memcpy(head->flight.coll_op, "all_\xff", 6);
+	ranks[1].joining.seq = 3;
+	j = status();
+	rank = json_array_get(json_object_get(first_job(j), "ranks"), 1);
+	const json_t *collective = json_object_get(rank, "collective");
+	cr_expect_str_eq(json_string_value(json_object_get(collective, "op")), "all_?");
+	cr_expect_eq(json_integer_value(json_object_get(collective, "number")), 7);
+	cr_expect_eq(json_integer_value(json_object_get(collective, "bytes")), 4096);
+	cr_expect(json_is_true(json_object_get(collective, "in")));
+	cr_expect(json_is_real(json_object_get(collective, "entered_ms")));
+	cr_expect_str_eq(json_string_value(json_object_get(rank, "waits")), "join");
+	json_decref(j);
+	free(head);
+}
+
 /* A sentence that was cut in the middle of a character must not cost the whole answer. */
 Test(status, a_cut_character_does_not_spoil_the_document)
 {

@@ -56,6 +56,19 @@ Test(pace, a_step_that_goes_back_or_leaps_is_not_counted)
 	cr_assert_eq(p.steps.count, 0u);
 }
 
+Test(pace, the_median_is_of_the_recent_ones)
+{
+	struct pace p = {0};
+	cr_assert_eq(pace_median_us(&p), 0u);
+	const uint64_t at[] = {100, 107, 108, 112, 1112}; /* 7, 1, 4, 1000 */
+	for (unsigned i = 0; i < 5; i++)
+		pace_beat(&p, 1, 10 + i, at[i] * MS);
+	cr_assert_eq(pace_median_us(&p), 4000u, "the lower of two");
+	for (unsigned i = 0; i < PACE_RECENT; i++)
+		pace_beat(&p, 1, 20 + i, (2000 + 3 * i) * MS);
+	cr_assert_eq(pace_median_us(&p), 3000u);
+}
+
 Test(pace, the_ring_keeps_the_newest)
 {
 	struct pace p = {0};
