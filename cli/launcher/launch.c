@@ -126,23 +126,17 @@ static void read_signals(struct launch *launch)
 /* What is polled: signals, the daemon, who attends, our outputs, then the streams of the ranks. */
 enum { AT_SIGNALS, AT_LINK, AT_STDIN, AT_OUT, AT_ERR, AT_STREAMS, FDS_MAX = AT_STREAMS + 2 * WIRE_LOCAL_MAX };
 
-static short readable(const struct stream *stream)
-{
-	return stream->fd >= 0 && !sink_full(stream->sink) ? POLLIN : 0;
-}
-
 static nfds_t fill(const struct launch *launch, struct pollfd *fds)
 {
 	nfds_t n = AT_STREAMS;
 	fds[AT_SIGNALS] = (struct pollfd){.fd = launch->signals, .events = POLLIN};
 	fds[AT_LINK] = (struct pollfd){.fd = launch->link.sock, .events = POLLIN};
 	fds[AT_STDIN] = (struct pollfd){.fd = launch->options.attended ? STDIN_FILENO : -1, .events = POLLIN};
-	fds[AT_OUT] = (struct pollfd){.fd = sink_pending(&launch->out) ? launch->out.fd : -1, .events = POLLOUT};
-	fds[AT_ERR] = (struct pollfd){.fd = sink_pending(&launch->err) ? launch->err.fd : -1, .events = POLLOUT};
+	fds[AT_OUT] = sink_poll(&launch->out);
+	fds[AT_ERR] = sink_poll(&launch->err);
 	for (uint32_t r = 0; r < launch->nranks; r++) {
-		const struct launch_rank *rank = &launch->ranks[r];
-		fds[n++] = (struct pollfd){.fd = readable(&rank->out) ? rank->out.fd : -1, .events = POLLIN};
-		fds[n++] = (struct pollfd){.fd = readable(&rank->err) ? rank->err.fd : -1, .events = POLLIN};
+		fds[n++] = stream_poll(&launch->ranks[r].out);
+		fds[n++] = stream_poll(&launch->ranks[r].err);
 	}
 	return n;
 }

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,6 +50,11 @@ bool sink_pending(const struct sink *sink)
 bool sink_full(const struct sink *sink)
 {
 	return sink->data.len - sink->from >= SINK_FULL;
+}
+
+struct pollfd sink_poll(const struct sink *sink)
+{
+	return (struct pollfd){.fd = sink_pending(sink) ? sink->fd : -1, .events = POLLOUT};
 }
 
 static void forget_written(struct sink *sink)
@@ -142,6 +146,12 @@ static void end(struct stream *stream)
 	stream->used = 0;
 	close(stream->fd);
 	stream->fd = -1;
+}
+
+struct pollfd stream_poll(const struct stream *stream)
+{
+	bool wanted = stream->fd >= 0 && !sink_full(stream->sink);
+	return (struct pollfd){.fd = wanted ? stream->fd : -1, .events = POLLIN};
 }
 
 void stream_read(struct stream *stream)

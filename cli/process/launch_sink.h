@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,6 +32,8 @@ void sink_put(struct sink *sink, const char *text, size_t len);
 void sink_say(struct sink *sink, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 bool sink_full(const struct sink *sink);
 bool sink_pending(const struct sink *sink);
+/* Ready when it is time to flush. */
+struct pollfd sink_poll(const struct sink *sink);
 /* Writes a piece when the descriptor has room for it. */
 void sink_flush(struct sink *sink);
 /* Writes all, until the deadline. */
@@ -46,6 +49,8 @@ struct stream {
 
 /* Takes over fd (-1 is allowed: a stream that is never readable). */
 void stream_open(struct stream *stream, int fd, struct sink *sink, const char *prefix);
+/* Ready when it is time to read: there is something, and the sink is not full. */
+struct pollfd stream_poll(const struct stream *stream);
 /* Reads once; the lines that are complete go to the sink. At the end of the file the stream closes. */
 void stream_read(struct stream *stream);
 /* Takes what is still in the pipe, also an incomplete line, and closes. */

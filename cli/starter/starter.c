@@ -160,33 +160,18 @@ static void read_signals(struct starter *s)
 /* What is polled: signals, our outputs, then the streams of the nodes. */
 enum { AT_SIGNALS, AT_OUT, AT_ERR, AT_STREAMS };
 
-static short readable(const struct stream *stream)
-{
-	return stream->fd >= 0 && !sink_full(stream->sink) ? POLLIN : 0;
-}
-
-static struct pollfd to_read(const struct stream *stream)
-{
-	return (struct pollfd){.fd = readable(stream) ? stream->fd : -1, .events = POLLIN};
-}
-
-static struct pollfd to_write(const struct sink *sink)
-{
-	return (struct pollfd){.fd = sink_pending(sink) ? sink->fd : -1, .events = POLLOUT};
-}
-
 static void wait_for_events(struct starter *s, struct pollfd *fds)
 {
 	nfds_t n = AT_STREAMS;
 	uint64_t next = min_u64(clock_now() + IDLE_NS, s->kill_at);
 	fds[AT_SIGNALS] = (struct pollfd){.fd = s->signals, .events = POLLIN};
-	fds[AT_OUT] = to_write(&s->out);
-	fds[AT_ERR] = to_write(&s->err);
+	fds[AT_OUT] = sink_poll(&s->out);
+	fds[AT_ERR] = sink_poll(&s->err);
 	for (uint32_t i = 0; i < s->nnodes; i++) {
 		if (s->nodes[i].stand == NODE_WAITING)
 			next = min_u64(next, s->nodes[i].start_at);
-		fds[n++] = to_read(&s->nodes[i].out);
-		fds[n++] = to_read(&s->nodes[i].err);
+		fds[n++] = stream_poll(&s->nodes[i].out);
+		fds[n++] = stream_poll(&s->nodes[i].err);
 	}
 	if (poll(fds, n, clock_ms_until(next)) <= 0)
 		return;
