@@ -479,3 +479,8 @@ uint32_t saves_rank(const struct saves *saves, uint32_t index)
 {
 	return saves->job->ranks[index].id;
 }
+
+void saves_submit(struct saves *saves, struct work *work)
+{
+	pool_submit(saves->job->runtime->pool, work);
+}

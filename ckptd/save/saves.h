@@ -106,5 +106,6 @@ bool saves_are_copied(const struct saves *saves); /* to other nodes */
 void saves_cleared(struct saves *saves, struct step_id id);
 const struct memory *saves_memory(const struct saves *saves, uint32_t index); /* the rank's arena now */
 uint32_t saves_rank(const struct saves *saves, uint32_t index);               /* its number in the world */
+void saves_submit(struct saves *saves, struct work *work);                    /* for a worker to do */
 
 #endif

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/failpoint.h"
-#include "job/job.h"
 #include "runtime/room.h"
 #include "save/replica_digests.h"
 #include "save/saves.h"
@@ -47,7 +46,7 @@ static void submit(struct digest_work *w)
 {
 	w->part->in_flight++;
 	w->s->works++;
-	pool_submit(w->s->saves->job->runtime->pool, &w->work);
+	saves_submit(w->s->saves, &w->work);
 }
 
 static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)
