@@ -111,7 +111,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	saves_init(&job->saves, job);
 	copies_init(&job->copies, job);
 	restore_init(&job->restore, job);
-	health_marks_init(&job->health_marks, job);
+	job_init_marks(job);
 	job->linked = job->spread && coordinator_in_reach(jobs->control, job->name);
 	job->linked_term = coordinator_term(jobs->control, job->name);
 	list_push(&jobs->list, &job->link);
@@ -157,7 +157,7 @@ void job_free(struct job *job)
 	former_park(&job->jobs->formers, job->former);
 	job->former = NULL;
 	job->runtime->memory.arenas -= job_memory(job);
-	save_stats_end(job, NULL);
+	save_stats_end(&job->save_stats, NULL);
 	recoveries_end(job);
 	recoveries_free(&job->recovery_log);
 	copies_end(&job->copies);

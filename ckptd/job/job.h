@@ -129,6 +129,9 @@ void job_register(struct rank *rank, uint32_t seq, const void *body, size_t len)
 void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m);
 void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m);
 void job_bye(struct rank *rank, uint32_t seq);
+/* What training says of a checkpoint (job/health_mark.c): answered when it is noted, or refused: -ESTALE. */
+void job_mark(struct rank *rank, uint32_t seq, const struct wire_mark *m);
+void job_init_marks(struct job *job);
 /* An arena comes back from a rank or a launcher; fd is taken over. */
 int job_return(struct job *job, uint32_t rank, int fd, struct err *err);
 /* An arena that the service manager held while no daemon was there, of the rank and world that `hello` names; fd is taken over. Its job

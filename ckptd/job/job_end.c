@@ -94,8 +94,7 @@ bool job_tick(struct job *job)
 	finish_tick(job);
 	halt_tick(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		rank_watch_hang(&job->ranks[r], now);
-	save_stats_tick(job, now);
+		rank_watch_beat(&job->ranks[r], now);
 	interval_look(job);
 	recoveries_tick(job, now);
 	former_tick(job, now);

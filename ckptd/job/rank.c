@@ -184,19 +184,28 @@ void job_exited(struct job *job, uint32_t id, pid_t pid, int status)
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
-void rank_watch_hang(struct rank *rank, uint64_t now)
+static void look_for_hang(struct rank *rank, const struct flight_view *is, uint64_t now)
 {
 	uint64_t limit = rank->job->policy.hang_timeout_ms * CLOCK_NS_PER_MS;
-	if (!limit || rank->state != RANK_JOINED || !rank->mem)
+	if (!limit)
 		return;
-	struct flight_view is;
-	flight_look(rank->mem->head, &is);
-	bool hung = is.beat_ns && is.beat_ns < now && now - is.beat_ns > limit;
+	bool hung = is->beat_ns && is->beat_ns < now && now - is->beat_ns > limit;
 	if (hung && !rank->hung)
 		log_warn("job %s: rank %u hangs: no heartbeat for %.1f s, last at step %lu, phase %u%s%s",
-			 rank->job->name, rank->id, (double)(now - is.beat_ns) / 1e9, (unsigned long)is.step, is.phase,
-			 is.in_collective ? ", in collective " : "", is.in_collective ? is.op : "");
+			 rank->job->name, rank->id, (double)(now - is->beat_ns) / 1e9, (unsigned long)is->step,
+			 is->phase, is->in_collective ? ", in collective " : "", is->in_collective ? is->op : "");
 	rank->hung = hung;
+}
+
+void rank_watch_beat(struct rank *rank, uint64_t now)
+{
+	struct flight_view is;
+	if (rank->state != RANK_JOINED || !rank->mem)
+		return;
+	flight_look(rank->mem->head, &is);
+	look_for_hang(rank, &is, now);
+	if (is.beat_ns && is.beat_ns <= now)
+		pace_beat(&rank->pace, rank->job->epoch, is.step, is.beat_ns);
 }
 
 void rank_watch_missing(struct job *job, uint64_t now)

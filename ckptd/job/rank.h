@@ -10,8 +10,8 @@ void rank_watch(struct rank *rank, pid_t pid, int pidfd);
 void rank_lost(struct rank *rank, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Those that have been away for too long are lost; every tick. */
 void rank_watch_missing(struct job *job, uint64_t now);
-/* Notes, and says once, that its heartbeat has stopped; every tick. */
-void rank_watch_hang(struct rank *rank, uint64_t now);
+/* Notes its pace, and says once that its heartbeat has stopped; every tick. */
+void rank_watch_beat(struct rank *rank, uint64_t now);
 /* `to` takes the process of `from` and its connection, as somebody who has only just said HELLO. */
 void rank_carry(struct rank *to, struct rank *from);
 /* With what it holds; not the rank itself, which belongs to the job. */

@@ -176,7 +176,7 @@ static struct rank *make_ranks(struct job *job, const struct wire_plan *plan)
 static void clear(struct job *job)
 {
 	struct saves *saves = &job->saves, old = *saves;
-	save_stats_end(job, NULL);
+	save_stats_end(&job->save_stats, NULL);
 	recoveries_end(job);
 	copies_leave(&job->copies);
 	copies_init(&job->copies, job);

@@ -1,8 +1,8 @@
 #include "save/save_stats.h"
 
 #include "base/clock.h"
-#include "job/job.h"
 #include "runtime/room.h"
+#include "save/snapshot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,27 +28,21 @@ const char *source_name(uint32_t source)
 	return names[source & 3];
 }
 
-void save_stats_tick(struct job *job, uint64_t now)
+void save_stats_of(struct save_stats *m, const struct runtime *runtime, const char *job, const uint32_t *world)
 {
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		struct rank *rank = &job->ranks[r];
-		if (rank->state != RANK_JOINED || !rank->mem)
-			continue;
-		struct arena_flight *flight = &rank->mem->head->flight;
-		uint64_t beat = atomic_load_explicit(&flight->beat_ns, memory_order_acquire);
-		if (beat && beat <= now)
-			pace_beat(&rank->pace, job->epoch, atomic_load(&flight->step), beat);
-	}
+	m->runtime = runtime;
+	m->job = job;
+	m->world = world;
 }
 
 /* ---- saves ----------------------------------------------------------------------------------------------------- */
 
-static void finish(struct job *job, struct save_record *r)
+static void finish(const struct save_stats *m, struct save_record *r)
 {
 	if (r->final || !r->id.epoch)
 		return;
 	r->final = true;
-	spanlog_save(job->runtime->spanlog, job->name, r);
+	spanlog_save(m->runtime->spanlog, m->job, r);
 }
 
 static struct save_record *find(struct save_stats *m, struct step_id id)
@@ -68,20 +62,19 @@ static uint32_t dispensable(const struct save_stats *m)
 	return 0;
 }
 
-static struct save_record *find_or_begin(struct job *job, const struct snapshot *s)
+static struct save_record *find_or_begin(struct save_stats *m, const struct snapshot *s)
 {
-	struct save_stats *m = &job->save_stats;
 	struct save_record *r = find(m, s->id);
 	if (r)
 		return r;
 	if (m->nsaves == SAVE_STATS_SAVES) {
 		uint32_t out = dispensable(m);
-		finish(job, &m->saves[out]);
+		finish(m, &m->saves[out]);
 		memmove(&m->saves[out], &m->saves[out + 1], (--m->nsaves - out) * sizeof(m->saves[0]));
 	}
 	r = &m->saves[m->nsaves++];
 	*r = (struct save_record){
-		.id = s->id, .world = job->world, .begun_wall_ns = clock_wall() - (clock_now() - s->opened_ns)};
+		.id = s->id, .world = *m->world, .begun_wall_ns = clock_wall() - (clock_now() - s->opened_ns)};
 	return r;
 }
 
@@ -200,10 +193,9 @@ static void fill(struct save_record *r, const struct snapshot *s, enum level_sho
 	snprintf(r->error, sizeof(r->error), "%.*s", SAVE_STATS_TEXT_MAX - 1, r->rc ? s->err.text : "");
 }
 
-void save_stats_save(struct job *job, struct snapshot *s)
+void save_stats_save(struct save_stats *m, struct snapshot *s)
 {
-	struct save_stats *m = &job->save_stats;
-	struct save_record *r = find_or_begin(job, s);
+	struct save_record *r = find_or_begin(m, s);
 	enum level_shown level = level_reached(s);
 	fill(r, s, level);
 	if (s->noted_level < LEVEL_CAPTURED && level >= LEVEL_CAPTURED)
@@ -221,24 +213,22 @@ void save_stats_save(struct job *job, struct snapshot *s)
 		note_failed(m, s, r);
 	}
 	if (r->rc || level == LEVEL_VERIFIED || (level == LEVEL_DURABLE && !snapshot_awaits_readback(s)))
-		finish(job, r);
+		finish(m, r);
 }
 
-void save_stats_reread(struct job *job, struct step_id id, bool damaged)
+void save_stats_reread(struct save_stats *m, struct step_id id, bool damaged)
 {
-	struct save_stats *m = &job->save_stats;
 	if (damaged)
 		m->damaged_id = id;
 	else if (!step_compare(m->damaged_id, id))
 		m->damaged_id = (struct step_id){0};
 }
 
-void save_stats_end(struct job *job, const struct snapshot *s)
+void save_stats_end(struct save_stats *m, const struct snapshot *s)
 {
-	struct save_stats *m = &job->save_stats;
 	struct save_record *r = s ? find(m, s->id) : NULL;
 	if (r)
-		finish(job, r);
+		finish(m, r);
 	for (uint32_t i = 0; !s && i < m->nsaves; i++)
-		finish(job, &m->saves[i]);
+		finish(m, &m->saves[i]);
 }

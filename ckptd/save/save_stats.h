@@ -40,6 +40,9 @@ struct save_record {
 };
 
 struct save_stats {
+	const struct runtime *runtime; /* its span log gets a line of each save */
+	const char *job;
+	const uint32_t *world;                                    /* of the job, as it is now */
 	struct histogram captured, replicated, durable, verified; /* since begin */
 	uint64_t failed[SAVE_FAILURE_END];
 	uint64_t ncaptured, nreplicated, captured_bytes, written_bytes, write_ns;
@@ -54,17 +57,16 @@ struct save_stats {
 };
 
 struct spanlog;
-struct job;
 struct snapshot;
 
-/* Looks at the heartbeats; at each tick. */
-void save_stats_tick(struct job *job, uint64_t now);
+/* Whose saves they are. What was counted stays. */
+void save_stats_of(struct save_stats *stats, const struct runtime *runtime, const char *job, const uint32_t *world);
 /* The level or the error of a snapshot has changed. */
-void save_stats_save(struct job *job, struct snapshot *s);
+void save_stats_save(struct save_stats *stats, struct snapshot *s);
 /* Nothing more will be heard of it, or of the whole job (NULL). */
-void save_stats_end(struct job *job, const struct snapshot *s);
+void save_stats_end(struct save_stats *stats, const struct snapshot *s);
 /* A checkpoint on storage was read again: it is damaged, or intact (repaired, say). */
-void save_stats_reread(struct job *job, struct step_id id, bool damaged);
+void save_stats_reread(struct save_stats *stats, struct step_id id, bool damaged);
 
 const char *save_failure_name(enum save_failure failure);
 const char *level_name(enum level_shown level);

@@ -20,6 +20,7 @@ void saves_init(struct saves *saves, struct job *job)
 {
 	*saves = (struct saves){.job = job, .bucket = {.rate = &job->policy.write_bandwidth}};
 	list_init(&saves->snapshots);
+	save_stats_of(&job->save_stats, job->runtime, job->name, &job->world);
 }
 
 void saves_free(struct saves *saves)
@@ -450,7 +451,7 @@ void saves_publish(struct saves *saves, const struct level *level)
 
 void saves_note(struct saves *saves, struct snapshot *s)
 {
-	save_stats_save(saves->job, s);
+	save_stats_save(&saves->job->save_stats, s);
 }
 
 void saves_report(struct saves *saves, const struct snapshot *s, int rc)

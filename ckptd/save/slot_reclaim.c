@@ -114,7 +114,7 @@ void saves_reclaim(struct saves *saves)
 			continue;
 		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
 			continue;
-		save_stats_end(saves->job, s);
+		save_stats_end(&saves->job->save_stats, s);
 		participant_forgot(saves->job, s->id);
 		snapshot_free(s);
 	}

@@ -119,7 +119,7 @@ static void tell(struct scrub *scrub, const struct due *d, int rc, const struct 
 	}
 	catalog_verified(catalog, d->job, d->id, rc);
 	if (job)
-		save_stats_reread(job, d->id, rc != 0);
+		save_stats_reread(&job->save_stats, d->id, rc != 0);
 	if (!rc && !err->text[0])
 		return;
 	if (rc && job)

@@ -83,9 +83,9 @@ void rank_end(struct rank *rank)
 	(void)rank;
 }
 
-void save_stats_end(struct job *job, const struct snapshot *s)
+void save_stats_end(struct save_stats *stats, const struct snapshot *s)
 {
-	(void)job;
+	(void)stats;
 	(void)s;
 }
 

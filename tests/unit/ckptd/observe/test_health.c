@@ -103,11 +103,11 @@ Test(health, damage_hangs_and_refused_restores_are_failing)
 {
 	job.save_stats.damaged_id = (struct step_id){7, 3};
 	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 7 epoch 3"));
-	save_stats_reread(&job, (struct step_id){6, 3}, false);
+	save_stats_reread(&job.save_stats, (struct step_id){6, 3}, false);
 	cr_assert(find(HEALTH_DAMAGED), "another one is intact");
-	save_stats_reread(&job, (struct step_id){7, 3}, false);
+	save_stats_reread(&job.save_stats, (struct step_id){7, 3}, false);
 	cr_assert_null(find(HEALTH_DAMAGED), "it was repaired");
-	save_stats_reread(&job, (struct step_id){5, 3}, true);
+	save_stats_reread(&job.save_stats, (struct step_id){5, 3}, true);
 	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 5 epoch 3"));
 	ranks[1].hung = true;
 	cr_assert(strstr(find(HEALTH_RANK_HUNG)->text, "rank 1"));

@@ -34,7 +34,7 @@ static struct snapshot *begin(uint64_t step, bool to_storage)
 	struct snapshot *s;
 	cr_assert_eq(snapshot_new(&job.saves, (struct step_id){step, 3}, 2, &s), 0);
 	s->to_storage = to_storage;
-	save_stats_save(&job, s);
+	save_stats_save(m, s);
 	return s;
 }
 
@@ -42,7 +42,7 @@ static void capture(struct snapshot *s)
 {
 	s->state = SNAPSHOT_CAPTURED;
 	s->captured_ns = s->opened_ns + 5 * CLOCK_NS_PER_MS;
-	save_stats_save(&job, s);
+	save_stats_save(m, s);
 }
 
 static void make_durable(struct snapshot *s)
@@ -51,14 +51,14 @@ static void make_durable(struct snapshot *s)
 	s->commit_ns = s->opened_ns + 10 * CLOCK_NS_PER_MS;
 	s->durable_ns = s->opened_ns + 40 * CLOCK_NS_PER_MS;
 	s->verify = job.policy.verify ? VERIFY_QUEUED : VERIFY_NEVER;
-	save_stats_save(&job, s);
+	save_stats_save(m, s);
 }
 
 static void fail(struct snapshot *s, int rc, const char *text)
 {
 	*(s->state >= SNAPSHOT_CAPTURED ? &s->storage_rc : &s->rc) = rc;
 	snprintf(s->err.text, sizeof(s->err.text), "%s", text);
-	save_stats_save(&job, s);
+	save_stats_save(m, s);
 }
 
 Test(save_stats, a_save_is_counted_once_at_each_level)
@@ -66,7 +66,7 @@ Test(save_stats, a_save_is_counted_once_at_each_level)
 	struct snapshot *s = begin(10, true);
 	cr_assert_eq(m->nsaves, 1u);
 	capture(s);
-	save_stats_save(&job, s);
+	save_stats_save(m, s);
 	make_durable(s);
 	cr_assert_eq(m->ncaptured, 1u);
 	cr_assert_eq(m->captured.sum_ns, 5 * CLOCK_NS_PER_MS);
@@ -76,7 +76,7 @@ Test(save_stats, a_save_is_counted_once_at_each_level)
 	cr_assert_not(m->saves[0].final);
 	s->state = SNAPSHOT_VERIFIED;
 	s->verified_ns = s->opened_ns + 90 * CLOCK_NS_PER_MS;
-	save_stats_save(&job, s);
+	save_stats_save(m, s);
 	cr_assert_eq(m->verified.sum_ns, 90 * CLOCK_NS_PER_MS);
 	cr_assert_eq(m->verified_id.step, 10u);
 	cr_assert(m->saves[0].final && !m->unverified_ns && m->nsaves == 1);
@@ -132,7 +132,7 @@ Test(save_stats, failures_are_told_apart)
 			make_durable(s);
 		uint64_t before = m->failed[cases[i].why];
 		fail(s, cases[i].rc, "why");
-		save_stats_save(&job, s);
+		save_stats_save(m, s);
 		cr_assert_eq(m->failed[cases[i].why], before + 1, "%u", i);
 		cr_assert(m->saves[m->nsaves - 1].final);
 		snapshot_free(s);
