@@ -292,7 +292,7 @@ static int on_rank_frame(struct client *c, struct frame *f, struct err *err)
 	case WIRE_MARK:
 		rc = wire_mark_decode(f->body, f->len, &mark, err);
 		if (!rc)
-			health_marks_take(c->rank, f->seq, &mark);
+			job_mark(c->rank, f->seq, &mark);
 		return rc;
 	case WIRE_BYE:
 		job_bye(c->rank, f->seq);

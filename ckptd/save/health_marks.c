@@ -5,9 +5,8 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "job/job.h"
 #include "runtime/room.h"
-#include "save/room.h"
+#include "save/saves.h"
 #include "store/read/repo.h"
 
 #include <stdio.h>
@@ -25,9 +24,9 @@ struct mark_work {
 	struct err err;
 };
 
-void health_marks_init(struct health_marks *marks, struct job *job)
+void health_marks_init(struct health_marks *marks, const struct marked_job *job)
 {
-	*marks = (struct health_marks){.job = job};
+	*marks = (struct health_marks){.job = *job};
 }
 
 static struct noted_mark *find(struct health_marks *v, struct step_id id)
@@ -76,10 +75,7 @@ static bool says(const struct noted_mark *said, bool unhealthy, const char *reas
 
 static void show(struct health_marks *v, const struct noted_mark *said)
 {
-	const struct job *job = v->job;
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].mem)
-			mark_keep(&job->ranks[r].mem->head->health_marks[said - v->said], &said->is);
+	v->job.show(v->job.arg, (unsigned)(said - v->said), &said->is);
 }
 
 /* -ENOENT: it is not committed, and tried again when it is. -EEXIST: what was said to others later stands there. */
@@ -119,12 +115,12 @@ static void done(struct work *work)
 
 static void start(struct health_marks *v, struct noted_mark *said)
 {
-	struct runtime *runtime = v->job->runtime;
+	const struct runtime *runtime = v->job.runtime;
 	struct mark_work *w = calloc(1, sizeof(*w));
 	said->due = false;
 	if (!w) {
 		said->failed = true;
-		log_warn("job %s: no memory to write a health mark", v->job->name);
+		log_warn("job %s: no memory to write a health mark", v->job.name);
 		return;
 	}
 	w->work = (struct work){.run = run, .done = done};
@@ -133,7 +129,7 @@ static void start(struct health_marks *v, struct noted_mark *said)
 	w->old = said->old;
 	w->mark =
 		(struct health_mark){.id = said->is.id, .given_at = said->is.given_at, .unhealthy = said->is.unhealthy};
-	memcpy(w->mark.job, v->job->name, sizeof(w->mark.job));
+	snprintf(w->mark.job, sizeof(w->mark.job), "%s", v->job.name);
 	memcpy(w->mark.reason, said->is.reason, sizeof(said->is.reason));
 	v->writing = true;
 	v->at = said->is.id;
@@ -150,7 +146,7 @@ static void pump(struct health_marks *v)
 /* What was saved in an epoch without a name in a store is in memory alone. */
 static bool may_be_stored(const struct health_marks *v, struct step_id id)
 {
-	return v->job->runtime->config.store && id.epoch <= EPOCH_MAX;
+	return v->job.runtime->config.store && id.epoch <= EPOCH_MAX;
 }
 
 static void want(struct health_marks *v, struct noted_mark *said)
@@ -174,7 +170,7 @@ void health_marks_durable(struct health_marks *marks, struct step_id id)
 /* It is written, or of a checkpoint that is not here (any more), so that it is read from storage only. */
 static bool may_go(const struct health_marks *v, const struct noted_mark *said)
 {
-	return said->written || !saves_find(&v->job->saves, said->is.id);
+	return said->written || !saves_find(v->job.saves, said->is.id);
 }
 
 /* The oldest that may go, else the oldest. */
@@ -194,7 +190,7 @@ static struct noted_mark *least(struct health_marks *v)
 		log_warn(
 			"job %s: %d newer health marks are to be kept: that of step %lu epoch %u is forgotten, and not "
 			"written",
-			v->job->name, HEALTH_MARKS_MAX, (unsigned long)oldest->is.id.step, oldest->is.id.epoch);
+			v->job.name, HEALTH_MARKS_MAX, (unsigned long)oldest->is.id.step, oldest->is.id.epoch);
 	return oldest;
 }
 
@@ -250,30 +246,18 @@ void health_marks_follow(struct health_marks *marks, struct step_id from, struct
 
 /* ---- taking ---------------------------------------------------------------------------------------------------- */
 
-/* All ranks may say the same, and again. */
-static void take(struct health_marks *v, const struct wire_mark *m)
+void health_marks_take(struct health_marks *marks, const struct wire_mark *m)
 {
-	struct noted_mark *said = find(v, m->id);
+	struct noted_mark *said = find(marks, m->id);
 	bool known = says(said, m->unhealthy, m->reason) && !said->old;
-	if (known && (said->written || (v->writing && !step_compare(v->at, m->id))))
+	if (known && (said->written || (marks->writing && !step_compare(marks->at, m->id))))
 		return;
 	if (known) {
-		want(v, said);
+		want(marks, said);
 		return;
 	}
-	struct kept_mark is = {.id = m->id, .unhealthy = m->unhealthy, .given_at = max_u64(clock_wall(), v->last + 1)};
+	struct kept_mark is = {
+		.id = m->id, .unhealthy = m->unhealthy, .given_at = max_u64(clock_wall(), marks->last + 1)};
 	memcpy(is.reason, m->reason, sizeof(is.reason));
-	put(v, &is, false);
-}
-
-void health_marks_take(struct rank *rank, uint32_t seq, const struct wire_mark *m)
-{
-	AUTO_WBUF struct wbuf body = {0};
-	struct job *job = rank->job;
-	if (rank->state != RANK_JOINED || m->epoch != job->epoch || m->id.epoch > job->epoch) {
-		client_error(rank->client, seq, -ESTALE, "the job is in epoch %u: join first", job->epoch);
-		return;
-	}
-	take(&job->health_marks, m);
-	client_send(rank->client, WIRE_MARK, seq, &body, NULL, 0);
+	put(marks, &is, false);
 }

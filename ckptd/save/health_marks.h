@@ -7,9 +7,9 @@
 
 #include "save/health_marks_arena.h"
 
-struct job;
 struct memory;
-struct rank;
+struct runtime;
+struct saves;
 
 enum { HEALTH_MARKS_MAX = ARENA_HEALTH_MARKS };
 
@@ -21,17 +21,26 @@ struct noted_mark {
 	bool old; /* nobody has said it to this life of the daemon, of this checkpoint: others may know better */
 };
 
+/* The job that they are of. */
+struct marked_job {
+	const char *name;
+	const struct runtime *runtime;
+	struct saves *saves;
+	void (*show)(void *arg, unsigned place, const struct kept_mark *mark); /* in all its arenas, at that place */
+	void *arg;
+};
+
 struct health_marks {
-	struct job *job;
+	struct marked_job job;
 	struct noted_mark said[HEALTH_MARKS_MAX]; /* each at the place that it has in the arenas */
 	uint64_t last;                            /* given_at of the newest */
 	bool writing;                             /* a worker is at it: one at a time */
 	struct step_id at;                        /* while it is: of which */
 };
 
-void health_marks_init(struct health_marks *marks, struct job *job);
-/* A rank says so; it is answered when it is noted, or refused: -ESTALE. What was said before and is not written is tried again. */
-void health_marks_take(struct rank *rank, uint32_t seq, const struct wire_mark *mark);
+void health_marks_init(struct health_marks *marks, const struct marked_job *job);
+/* A rank says so. All may say the same, and again: what was said before and is not written is tried again. */
+void health_marks_take(struct health_marks *marks, const struct wire_mark *mark);
 /* The checkpoint is on storage. So that can be written to: what could not be written before is tried again, too. */
 void health_marks_durable(struct health_marks *marks, struct step_id id);
 /* What was saved as `from` is on storage as `to`, too: what was said of the one holds for the other. */

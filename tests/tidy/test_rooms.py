@@ -36,7 +36,7 @@ ROOMS = {
 RECORD = "job/job.h"
 RECORD_USERS = {
     "participant/participant.c", "restore/former.c", "restore/recovery_log.c", "restore/restore_private.h",
-    "save/health_marks.c", "save/save_policy.c", "save/save_stats.c", "save/saves.c", "save/saves_private.h", "save/slot_reclaim.c", "save/snapshot_digest.c",
+    "save/save_policy.c", "save/saves.c", "save/saves_private.h", "save/slot_reclaim.c",
 }
 
 

@@ -206,7 +206,7 @@ Test(spill, what_was_said_of_it_holds_under_its_new_name)
 {
 	struct job job = {JOB_OF(self), .name = "main"};
 	copies_init(&job.copies, &job);
-	health_marks_init(&job.health_marks, &job);
+	job_init_marks(&job);
 	fake_saves.job = &job;
 	mark_keep(&m.mem[0]->head->health_marks[0],
 		  &(struct kept_mark){.id = s7, .unhealthy = true, .given_at = 5, .reason = "as seen"});
@@ -224,7 +224,7 @@ static bool counts_as_stored(enum peer_spill_phase end)
 {
 	struct job job = {JOB_OF(self), .name = "main"};
 	copies_init(&job.copies, &job);
-	health_marks_init(&job.health_marks, &job);
+	job_init_marks(&job);
 	fake_saves.job = &job;
 	nsaid = 0;
 	write_all();
