@@ -150,7 +150,7 @@ static void write_report(const struct campaign *c)
 	if (report_make(c->folder, &r, &err) || report_write(&r, &err))
 		cli_fail(c->cli, EXIT_FAILED, "the report cannot be written: %s", err.text);
 	else
-		cli_note(c->cli, "the report is %s/report.json", c->folder);
+		cli_note(c->cli, "the report is %s/report.html and report.json", c->folder);
 	report_free(&r);
 }
 

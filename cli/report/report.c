@@ -1,5 +1,5 @@
 /* ckpt report: what a campaign came to. */
-#include "report/report.h"
+#include "report/report_html.h"
 
 #include "base/cleanup.h"
 
@@ -59,6 +59,17 @@ static int put_json(FILE *f, const void *arg)
 	return json_dumpf(arg, f, DUMP) || fputc('\n', f) == EOF ? -EIO : 0;
 }
 
+struct page {
+	const struct report *report;
+	const struct report_spread *spreads;
+};
+
+static int put_page(FILE *f, const void *arg)
+{
+	const struct page *page = arg;
+	return report_html(f, page->report, page->spreads);
+}
+
 int report_write(const struct report *r, struct err *err)
 {
 	struct report_spread spreads[REPORT_SPREADS];
@@ -70,7 +81,8 @@ int report_write(const struct report *r, struct err *err)
 	snprintf(path, sizeof(path), "%s/report.json", r->folder);
 	rc = replace_file(path, put_json, document, err);
 	json_decref(document);
-	return rc;
+	snprintf(path, sizeof(path), "%s/report.html", r->folder);
+	return rc ? rc : replace_file(path, put_page, &(struct page){r, spreads}, err);
 }
 
 /* ---- on a terminal ------------------------------------------------------------------------------------------------- */
@@ -125,12 +137,17 @@ static void print(const struct report *r)
 static int show(const struct cli *cli, const struct report *r)
 {
 	struct report_spread spreads[REPORT_SPREADS];
-	if (!cli->json) {
-		print(r);
-		return EXIT_OK;
-	}
+	const char *page = cli_text(cli, "html");
+	struct err err = {""};
 	if (report_spreads(r, spreads))
 		return cli_fail(cli, EXIT_FAILED, "out of memory");
+	if (page && replace_file(page, put_page, &(struct page){r, spreads}, &err))
+		return cli_fail(cli, EXIT_FAILED, "%s", err.text);
+	if (!cli->json) {
+		if (!page)
+			print(r);
+		return EXIT_OK;
+	}
 	json_t *document = report_document(r, spreads);
 	int rc = put_json(stdout, document);
 	json_decref(document);
@@ -149,6 +166,11 @@ static int run(struct cli *cli)
 	return code;
 }
 
+static const struct option_spec options[] = {
+	{"html", OPTION_TEXT, "FILE", "write the report there as a page that stands alone, instead of the table"},
+	{NULL},
+};
+
 const struct command command_report = {
 	.name = "report",
 	.summary = "what a campaign of faults came to",
@@ -159,5 +181,6 @@ const struct command command_report = {
 	.min_args = 1,
 	.max_args = 1,
 	.no_repo = true,
+	.options = options,
 	.run = run,
 };

@@ -10,7 +10,8 @@
  * report_read.h      the files              report_match.h    which fault led to which recovery, and what found it
  * report_timeline.c  what each rank did     report_goodput.c  where the job's time went
  * report_causes.c    faults by cause        report_spread.c   distributions
- * report_json.c      the document           report.c          the command */
+ * report_json.c      the document           report_html.h     the page
+ * report.c           the command */
 #ifndef CKPT_CLI_REPORT_H
 #define CKPT_CLI_REPORT_H
 
@@ -185,7 +186,7 @@ struct report {
 /* Reads the folder, matches and counts. Free it in any case. -ENOENT, -EBADMSG: no journal of a campaign is there. */
 int report_make(const char *folder, struct report *r, struct err *err);
 void report_free(struct report *r);
-/* Makes DIR/report.json anew. */
+/* Makes DIR/report.json and DIR/report.html anew. */
 int report_write(const struct report *r, struct err *err);
 
 /* report_read.h has its parts: 0 or -errno. */

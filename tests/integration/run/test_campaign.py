@@ -77,6 +77,9 @@ def _():
     equal((done.returncode, done.stderr, json.loads(done.stdout)), (OK, "", report))
     rows = [row for row in re.findall(r"^\| (`[^|]*`) \|", PAGE.read_text().split("## What became")[0], re.M)]
     named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    page = top / "page.html"
+    equal(subprocess.run([CKPT, "report", "--html", page, top / "short"], env=ENVIRONMENT, timeout=DEADLINE).returncode, OK)
+    equal(page.read_text(), (top / "short" / "report.html").read_text())
     # a list or an object may be null, and is there beside what is in it
     leaves = [{name for name in names if not any(other.startswith((f"{name}.", f"{name}[]")) for other in names)} for names in (named, fields(report))]
     equal(leaves[0], leaves[1])

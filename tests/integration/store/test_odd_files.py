@@ -235,8 +235,9 @@ def _():
                     folder = campaign_folder()
                     with open(folder / name, "a") as f:
                         f.write(json.dumps(line | {key: value}) + "\n")
-                    done = subprocess.run([BIN / "ckpt", "report", folder], capture_output=True, timeout=DEADLINE)
-                    expect(done.returncode in (0, 1) and b"\x1b" not in done.stdout + done.stderr, f"{key} {value}", done)
+                    for options in ((), ("--html", folder / "page")):
+                        done = subprocess.run([BIN / "ckpt", "report", folder, *options], capture_output=True, timeout=DEADLINE)
+                        expect(done.returncode in (0, 1) and b"\x1b" not in done.stdout + done.stderr, f"{key} {value}", done)
 
 
 sys.exit(cases.end())
