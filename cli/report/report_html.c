@@ -25,7 +25,7 @@ static void head(FILE *f, const struct report *r)
 	markup(f, "</h1>\n");
 }
 
-static void verdict(FILE *f, const struct report *r)
+static void about(FILE *f, const struct report *r)
 {
 	static const char *const good = "good", *const bad = "bad", *const none = "dim";
 	const char *class = r->exit_code == 0 ? good : r->exit_code > 0 ? bad : none;
@@ -174,7 +174,7 @@ static void with_table(FILE *f, const struct report *r, const char *title, void 
 int report_html(FILE *f, const struct report *r, const struct report_spread spreads[REPORT_SPREADS])
 {
 	head(f, r);
-	verdict(f, r);
+	about(f, r);
 	facts(f, r);
 	if (r->invariants)
 		with_table(f, r, "What has held", html_invariants);
