@@ -1,6 +1,7 @@
 #include "cluster/roster.h"
 
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "base/quoted.h"
 
 #include <arpa/inet.h>
@@ -70,9 +71,8 @@ static int take_address(const struct source *s, const char *text, struct roster_
 	bool bracketed = n > 2 && text[0] == '[' && text[n - 1] == ']';
 	const char *begin = text + bracketed;
 	n -= bracketed ? 2 : 0;
-	char *end = NULL;
-	unsigned long port = colon && colon[1] >= '0' && colon[1] <= '9' ? strtoul(colon + 1, &end, 10) : 0;
-	if (!n || n >= sizeof(host) || !end || *end || !port || port > UINT16_MAX)
+	uint64_t port = 0;
+	if (!n || n >= sizeof(host) || !number_parse(colon + 1, UINT16_MAX, &port) || !port)
 		return WRONG(s, "%s is not HOST:PORT, with a port from 1 to 65535", quoted(text).text);
 	memcpy(host, begin, n);
 	host[n] = 0;

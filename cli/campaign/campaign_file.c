@@ -1,6 +1,7 @@
 #include "campaign/campaign_file.h"
 
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "config/value.h"
 
 #include <limits.h>
@@ -74,13 +75,9 @@ static int take_time(const struct line *l, const char *text, uint64_t *ms)
 
 static int take_number(const struct line *l, const char *text, uint64_t least, uint64_t most, uint64_t *n)
 {
-	char *end = NULL, what[96];
-	unsigned long long v = text ? strtoull(text, &end, 10) : 0;
+	char what[96];
 	snprintf(what, sizeof(what), "a number from %lu to %lu is wanted", (unsigned long)least, (unsigned long)most);
-	if (!text || *text < '0' || *text > '9' || *end || v < least || v > most)
-		return wrong(l, what);
-	*n = v;
-	return 0;
+	return text && number_parse(text, most, n) && *n >= least ? 0 : wrong(l, what);
 }
 
 static int take_kind(const struct line *l, const char *text, struct campaign_fault *f)

@@ -7,6 +7,7 @@
 #include "frame/progress.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,12 +59,8 @@ static int list(const struct cli *cli)
 
 static int read_number(const struct cli *cli, const char *text, uint64_t max, uint64_t *n)
 {
-	char *end;
-	errno = 0;
-	unsigned long long v = strtoull(text, &end, 10);
-	if (errno || *end || end == text || *text < '0' || *text > '9' || v > max)
+	if (!number_parse(text, max, n))
 		return cli_fail(cli, EXIT_USAGE, "%s: a number from 0 to %" PRIu64 " is wanted", text, max);
-	*n = v;
 	return EXIT_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "frame/target.h"
 
 #include "base/cleanup.h"
+#include "base/number.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -143,10 +144,7 @@ static int unknown_option(const struct cli *cli, const char *arg)
 
 static int parse_number(const struct cli *cli, struct option_value *v)
 {
-	char *end;
-	errno = 0;
-	v->number = strtoull(v->text, &end, 10);
-	if (errno || *end || v->text[0] < '0' || v->text[0] > '9')
+	if (!number_parse(v->text, UINT64_MAX, &v->number))
 		return cli_fail(cli, EXIT_USAGE, "--%s %s: a whole number is wanted", v->spec->name, v->text);
 	return 0;
 }

@@ -4,20 +4,12 @@
 #include "frame/output.h"
 #include "starter/starter.h"
 
+#include "base/number.h"
+
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
-
-static bool number(const char *text, uint64_t most, uint32_t *out)
-{
-	char *end;
-	if (!text || !*text || strspn(text, "0123456789") != strlen(text) || strlen(text) > 9)
-		return false;
-	unsigned long value = strtoul(text, &end, 10);
-	*out = (uint32_t)value;
-	return value <= most;
-}
 
 /* What the user says, else what Slurm has told this task. */
 static int read_number(const struct cli *cli, const char *option, const char *variable, uint32_t *out)
@@ -26,8 +18,11 @@ static int read_number(const struct cli *cli, const char *option, const char *va
 	bool said = text && strcmp(text, "slurm") != 0;
 	if (!said)
 		text = getenv(variable);
-	if (number(text, RANK_MAX, out))
+	uint64_t number;
+	if (text && number_parse(text, RANK_MAX, &number)) {
+		*out = (uint32_t)number;
 		return EXIT_OK;
+	}
 	if (said)
 		return cli_fail(cli, EXIT_USAGE, "--%s %s: a number, or slurm", option, text);
 	return cli_fail(cli, EXIT_USAGE, "--%s is wanted: %s, which Slurm sets, %s", option, variable,

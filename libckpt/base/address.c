@@ -1,19 +1,18 @@
 #include "base/address.h"
+#include "base/number.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int parse_port(const char *text, in_port_t *port)
 {
-	char *end;
-	errno = 0;
-	unsigned long v = strtoul(text, &end, 10);
+	uint64_t v;
+	bool good = number_parse(text, UINT16_MAX, &v);
 	*port = htons((uint16_t)v);
-	return *text >= '0' && *text <= '9' && !*end && !errno && v <= UINT16_MAX ? 0 : -EINVAL;
+	return good ? 0 : -EINVAL;
 }
 
 int address_parse(const char *text, union address *out)

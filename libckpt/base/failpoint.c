@@ -3,6 +3,7 @@
 #ifdef CKPT_FAILPOINTS
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/number.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -211,14 +212,6 @@ static const char *find_name(const char *name)
 	return NULL;
 }
 
-static bool parse_number(const char *s, uint64_t *value)
-{
-	char *end;
-	errno = 0;
-	*value = strtoull(s, &end, 10);
-	return *s >= '0' && *s <= '9' && !*end && !errno;
-}
-
 static bool parse_errno(const char *s, uint64_t *value)
 {
 	for (int e = 1; e < 256; e++) {
@@ -244,7 +237,7 @@ static bool parse_action(struct armed *a, const char *word, const char *arg)
 		return parse_errno(arg, &a->arg);
 	}
 	a->action = !strcmp(word, "short") ? ACT_SHORT : ACT_DELAY;
-	return (!strcmp(word, "short") || !strcmp(word, "delay")) && parse_number(arg, &a->arg);
+	return (!strcmp(word, "short") || !strcmp(word, "delay")) && number_parse(arg, UINT64_MAX, &a->arg);
 }
 
 /* Cuts s at the last c. Returns what follows it, or NULL. */
@@ -269,7 +262,7 @@ static int parse_one(char *text, struct armed *a, struct err *err)
 	if (!action || !parse_action(a, action, arg))
 		return err_set(err, -EINVAL, "'%s' is not NAME=error:ERRNO|short:BYTES|delay:MILLISECONDS|kill[@N]",
 			       whole);
-	if (hit && (!parse_number(hit, &a->at) || !a->at))
+	if (hit && (!number_parse(hit, UINT64_MAX, &a->at) || !a->at))
 		return err_set(err, -EINVAL, "'%s': '@%s' is not a hit counted from 1", whole, hit);
 	a->name = find_name(text);
 	return a->name ? 0 : err_set(err, -ENOENT, "there is no failpoint '%s'", text);
