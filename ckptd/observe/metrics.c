@@ -98,41 +98,40 @@ static void family(struct wbuf *out, const char *name, const char *type, const c
 	jout_raw(out, "\n");
 }
 
-static void sample(struct wbuf *out, const char *name, struct labels l, uint64_t value)
-{
-	jout_raw(out, name);
-	put_labels(out, l, NULL);
-	jout_raw(out, " ");
-	jout_u64(out, value);
-	jout_raw(out, "\n");
-}
-
-static void put_seconds(struct wbuf *out, uint64_t ns)
-{
-	char text[40];
-	snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64, (uint64_t)(ns / CLOCK_NS_PER_S),
-		 (uint64_t)(ns % CLOCK_NS_PER_S));
-	jout_raw(out, text);
-}
-
-static void sample_seconds(struct wbuf *out, const char *name, struct labels l, uint64_t ns)
-{
-	jout_raw(out, name);
-	put_labels(out, l, NULL);
-	jout_raw(out, " ");
-	put_seconds(out, ns);
-	jout_raw(out, "\n");
-}
-
-static void sample_part(struct wbuf *out, const char *name, const char *part, struct labels l, const char *le,
-			uint64_t value)
+/* What stands before a value. */
+static void put_name(struct wbuf *out, const char *name, const char *part, struct labels l, const char *le)
 {
 	jout_raw(out, name);
 	jout_raw(out, part);
 	put_labels(out, l, le);
 	jout_raw(out, " ");
+}
+
+static void sample_part(struct wbuf *out, const char *name, const char *part, struct labels l, const char *le,
+			uint64_t value)
+{
+	put_name(out, name, part, l, le);
 	jout_u64(out, value);
 	jout_raw(out, "\n");
+}
+
+static void sample(struct wbuf *out, const char *name, struct labels l, uint64_t value)
+{
+	sample_part(out, name, "", l, NULL, value);
+}
+
+static void seconds_part(struct wbuf *out, const char *name, const char *part, struct labels l, uint64_t ns)
+{
+	char text[40];
+	snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64 "\n", (uint64_t)(ns / CLOCK_NS_PER_S),
+		 (uint64_t)(ns % CLOCK_NS_PER_S));
+	put_name(out, name, part, l, NULL);
+	jout_raw(out, text);
+}
+
+static void sample_seconds(struct wbuf *out, const char *name, struct labels l, uint64_t ns)
+{
+	seconds_part(out, name, "", l, ns);
 }
 
 static void sample_histogram(struct wbuf *out, const char *name, struct labels l, const struct histogram *h)
@@ -145,12 +144,7 @@ static void sample_histogram(struct wbuf *out, const char *name, struct labels l
 		sample_part(out, name, "_bucket", l, le, below);
 	}
 	sample_part(out, name, "_bucket", l, "+Inf", h->count);
-	jout_raw(out, name);
-	jout_raw(out, "_sum");
-	put_labels(out, l, NULL);
-	jout_raw(out, " ");
-	put_seconds(out, h->sum_ns);
-	jout_raw(out, "\n");
+	seconds_part(out, name, "_sum", l, h->sum_ns);
 	sample_part(out, name, "_count", l, NULL, h->count);
 }
 
