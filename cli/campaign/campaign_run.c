@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "faults/fault_request.h"
-#include "frame/contact.h"
+#include "frame/order.h"
 #include "frame/progress.h"
 
 #include <inttypes.h>
@@ -30,11 +30,7 @@ char *campaign_path(const struct campaign *c, const char *name, char dst[PATH_MA
 static const json_t *look(const struct campaign *c, json_t **doc)
 {
 	char sock[PATH_MAX];
-	AUTO_FREE char *text = NULL;
-	*doc = NULL;
-	if (contact_status(campaign_path(c, "s", sock), NULL, clock_deadline(ASK_NS), &text, NULL))
-		return NULL;
-	*doc = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	contact_status(campaign_path(c, "s", sock), NULL, clock_deadline(ASK_NS), doc, NULL);
 	return json_array_get(json_object_get(*doc, "jobs"), 0);
 }
 
@@ -68,9 +64,7 @@ static bool at_work(const struct campaign *c, const json_t *job, struct progress
 /* Notes what has become durable. */
 static int note_durable(struct campaign *c, const json_t *job, struct err *err)
 {
-	const json_t *d = json_object_get(json_object_get(job, "saves"), "durable");
-	struct step_id id = {.step = (uint64_t)json_integer_value(json_object_get(d, "step")),
-			     .epoch = (uint32_t)json_integer_value(json_object_get(d, "epoch"))};
+	struct step_id id = order_id(json_object_get(json_object_get(job, "saves"), "durable"));
 	if (!id.epoch || step_compare(id, c->durable) <= 0)
 		return 0;
 	c->durable = id;

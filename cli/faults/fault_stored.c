@@ -29,14 +29,13 @@ static uint64_t draw(uint64_t *state)
 /* Where the store is: as asked, or as the daemon says. */
 static int store_of(const struct fault_request *q, char path[PATH_MAX], struct err *err)
 {
-	AUTO_FREE char *text = NULL;
+	json_t *doc;
 	snprintf(path, PATH_MAX, "%s", q->store ? q->store : "");
 	if (q->store)
 		return 0;
-	int rc = contact_status(q->socket, q->user, clock_deadline(ASK_NS), &text, err);
+	int rc = contact_status(q->socket, q->user, clock_deadline(ASK_NS), &doc, err);
 	if (rc)
 		return rc;
-	json_t *doc = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 	const char *store = json_string_value(json_object_get(doc, "store"));
 	snprintf(path, PATH_MAX, "%s", store ? store : "");
 	json_decref(doc);

@@ -1,10 +1,13 @@
 #include "frame/contact.h"
+#include "frame/amount.h"
 
 #include "base/cleanup.h"
 #include "ckpt.h"
 
 #include <stdio.h>
 #include <string.h>
+
+enum { TIMEOUT_DEFAULT_MS = 5000, TIMEOUT_MAX_MS = 3600000 };
 
 #define SYSTEM_SOCKET "/run/ckptd.sock"
 #define TEXT2(x) #x
@@ -136,10 +139,20 @@ static int question(const char *path, const char *user, uint16_t type, const str
 	return rc ? err_prefix(err, rc, "%s", path) : 0;
 }
 
-int contact_status(const char *path, const char *user, uint64_t deadline, char **json, struct err *err)
+/* NULL: another release's, or no document. */
+static json_t *read_status(const struct frame *f)
+{
+	json_t *doc = json_loadb((const char *)f->body, f->len, JSON_REJECT_DUPLICATES, NULL);
+	if (json_integer_value(json_object_get(doc, "schema")) == JSON_SCHEMA)
+		return doc;
+	json_decref(doc);
+	return NULL;
+}
+
+int contact_status(const char *path, const char *user, uint64_t deadline, json_t **doc, struct err *err)
 {
 	struct wbuf nothing = {0};
-	*json = NULL;
+	*doc = NULL;
 	AUTO_FREE struct frame *f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -148,10 +161,18 @@ int contact_status(const char *path, const char *user, uint64_t deadline, char *
 		return rc;
 	if (f->type == WIRE_ERROR)
 		rc = read_error(f, err);
-	else if (!(*json = strndup((const char *)f->body, f->len)))
-		rc = err_set(err, -ENOMEM, "out of memory");
+	else if (!(*doc = read_status(f)))
+		rc = err_set(err, -EBADMSG,
+			     "the daemon's answer is not understood (schema %d is known): are ckpt and ckptd of one "
+			     "release?",
+			     JSON_SCHEMA);
 	frame_free(f);
 	return rc;
+}
+
+int contact_timeout(const struct cli *cli, uint64_t *ms)
+{
+	return amount_time(cli, "timeout", AMOUNT_MS, TIMEOUT_DEFAULT_MS, 0, TIMEOUT_MAX_MS, ms);
 }
 
 int contact_command(const char *path, const char *user, const struct wire_command *command, uint64_t deadline,

@@ -1,7 +1,6 @@
 #include "frame/order.h"
 #include "frame/progress.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 
 #include <poll.h>
@@ -47,12 +46,11 @@ int order_give(const struct cli *cli, const struct wire_command *what, struct wi
 
 json_t *order_look(const struct cli *cli)
 {
-	AUTO_FREE char *text = NULL;
+	json_t *doc = NULL;
 	char path[CONTACT_PATH_MAX];
-	if (contact_path(cli_text(cli, "socket"), path, NULL) ||
-	    contact_status(path, cli_text(cli, "user"), clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), &text, NULL))
-		return NULL;
-	return json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	if (!contact_path(cli_text(cli, "socket"), path, NULL))
+		contact_status(path, cli_text(cli, "user"), clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), &doc, NULL);
+	return doc;
 }
 
 const json_t *order_job(const json_t *doc, const char *name)

@@ -1,6 +1,5 @@
 #include "frame/state.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 
 int state_of(const struct cli *cli, uint64_t answer_ns, struct state_of *of)
@@ -12,26 +11,19 @@ int state_of(const struct cli *cli, uint64_t answer_ns, struct state_of *of)
 								     : EXIT_OK;
 }
 
-static int refuse(json_t **doc, int code, struct err *err, const char *why)
+int state_ask_any(const struct state_of *of, json_t **doc, struct err *err)
 {
-	json_decref(*doc);
-	*doc = NULL;
-	err_set(err, -EINVAL, "%s", why);
-	return code;
+	int rc = contact_status(of->path, of->user, clock_deadline(of->answer_ns), doc, err);
+	return !rc ? EXIT_OK : rc == -EBADMSG ? EXIT_FAILED : EXIT_NO_DAEMON;
 }
 
 int state_ask(const struct state_of *of, json_t **doc, struct err *err)
 {
-	AUTO_FREE char *text = NULL;
+	int code = state_ask_any(of, doc, err);
+	if (code || !json_is_array(json_object_get(*doc, "users")))
+		return code;
+	json_decref(*doc);
 	*doc = NULL;
-	if (contact_status(of->path, of->user, clock_deadline(of->answer_ns), &text, err))
-		return EXIT_NO_DAEMON;
-	*doc = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-	if (json_is_array(json_object_get(*doc, "users")))
-		return refuse(doc, EXIT_USAGE, err,
-			      "this is a service for all users: name one with --user; ckpt status lists them");
-	if (json_integer_value(json_object_get(*doc, "schema")) != JSON_SCHEMA)
-		return refuse(doc, EXIT_FAILED, err,
-			      "the daemon's answer is not understood: are ckpt and ckptd of one release?");
-	return EXIT_OK;
+	err_set(err, -EINVAL, "this is a service for all users: name one with --user; ckpt status lists them");
+	return EXIT_USAGE;
 }

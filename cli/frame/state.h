@@ -16,5 +16,7 @@ struct state_of {
 int state_of(const struct cli *cli, uint64_t answer_ns, struct state_of *of);
 /* EXIT_OK: *doc is the document, the caller's; else an exit code, and the sentence in *err. */
 int state_ask(const struct state_of *of, json_t **doc, struct err *err);
+/* The same; of a service for all users it may be the list of them. */
+int state_ask_any(const struct state_of *of, json_t **doc, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* ckpt recoveries: what was restored, why, from where, and how long each part of the way took. The daemon tells of its own life, the catalog
  * of the store of earlier ones and of other nodes. */
 #include "inspect/recoveries.h"
-#include "frame/amount.h"
+#include "frame/field.h"
 #include "frame/jobs.h"
 #include "frame/state.h"
 
@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_DEFAULT_MS = 5000, TIMEOUT_MAX_MS = 3600000 };
-
 /* What is asked for, and what was found. */
 struct search {
 	struct cli *cli;
@@ -27,15 +25,9 @@ struct search {
 	bool met;                   /* it has the job */
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? text : "";
-}
-
 static int64_t ended(const json_t *recovery)
 {
-	return json_integer_value(json_object_get(recovery, "ended_ns"));
+	return field_number(recovery, "ended_ns");
 }
 
 /* The same recovery is in the daemon's memory and in the catalog. */
@@ -46,8 +38,8 @@ static bool known(const struct search *s, const json_t *recovery)
 	int64_t at = ended(recovery);
 	json_array_foreach(s->list, i, r)
 	{
-		if (ended(r) == at && !strcmp(text_of(r, "job"), text_of(recovery, "job")) &&
-		    !strcmp(text_of(r, "node"), text_of(recovery, "node")))
+		if (ended(r) == at && !strcmp(field_text(r, "job"), field_text(recovery, "job")) &&
+		    !strcmp(field_text(r, "node"), field_text(recovery, "node")))
 			return true;
 	}
 	return false;
@@ -113,14 +105,14 @@ static void take_status(struct search *s, const json_t *doc)
 	json_t *job, *recovery;
 	json_array_foreach(json_object_get(doc, "jobs"), i, job)
 	{
-		const char *name = text_of(job, "name");
+		const char *name = field_text(job, "name");
 		if (s->job && strcmp(s->job, name) != 0) {
 			add_other(s, name);
 			continue;
 		}
 		s->met = true;
 		json_array_foreach(json_object_get(json_object_get(job, "recoveries"), "recent"), k, recovery)
-			add(s, json_copy(recovery), name, text_of(doc, "node"));
+			add(s, json_copy(recovery), name, field_text(doc, "node"));
 	}
 	const char *store = json_string_value(json_object_get(doc, "store"));
 	s->store = store ? strdup(store) : NULL;
@@ -132,7 +124,7 @@ static int ask(struct cli *cli, json_t **doc)
 	struct state_of of;
 	uint64_t ms;
 	*doc = NULL;
-	int code = amount_time(cli, "timeout", AMOUNT_MS, TIMEOUT_DEFAULT_MS, 0, TIMEOUT_MAX_MS, &ms);
+	int code = contact_timeout(cli, &ms);
 	if (!code)
 		code = state_of(cli, ms * CLOCK_NS_PER_MS, &of);
 	if (code)
@@ -245,7 +237,7 @@ static const struct option_spec options[] = {
 	{"store", OPTION_TEXT, "DIR", "what the catalog of this repository has noted; no daemon is asked"},
 	CONTACT_SOCKET_OPTION,
 	CONTACT_USER_OPTION,
-	{"timeout", OPTION_TEXT, "TIME", "how long the daemon may take to answer (default 5s)"},
+	CONTACT_TIMEOUT_OPTION,
 	{NULL},
 };
 

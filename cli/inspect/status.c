@@ -1,44 +1,25 @@
-#include "frame/amount.h"
-#include "frame/contact.h"
-#include "frame/output.h"
+#include "frame/field.h"
+#include "frame/state.h"
 
-#include "base/cleanup.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { TIMEOUT_DEFAULT_MS = 5000, TIMEOUT_MAX_MS = 3600000 };
-
-/* ---- reading: a daemon of another version may leave out what this one knows -------------------------------------- */
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? text : "-";
-}
-
-static int64_t number_of(const json_t *object, const char *key)
-{
-	return (int64_t)json_integer_value(json_object_get(object, key));
-}
 
 static void number_cell(struct table *t, const json_t *object, const char *key, const char *unit)
 {
 	if (json_is_integer(json_object_get(object, key)))
-		table_cell(t, TONE_PLAIN, "%" PRId64 "%s", number_of(object, key), unit);
+		table_cell(t, TONE_PLAIN, "%" PRId64 "%s", field_number(object, key), unit);
 	else
 		table_cell(t, TONE_DIM, "-");
 }
-
-/* ---- tables ---------------------------------------------------------------------------------------------------- */
 
 /* Of the rank's arena. */
 static void pages_cell(struct table *t, const json_t *rank)
 {
 	if (json_is_integer(json_object_get(rank, "page_bytes")))
-		table_cell(t, TONE_PLAIN, "%" PRId64 " KiB", number_of(rank, "page_bytes") / 1024);
+		table_cell(t, TONE_PLAIN, "%" PRId64 " KiB", field_number(rank, "page_bytes") / 1024);
 	else
 		table_cell(t, TONE_DIM, "-");
 }
@@ -55,16 +36,16 @@ static void print_ranks(const json_t *ranks)
 	json_array_foreach(ranks, i, rank)
 	{
 		bool hung = json_is_true(json_object_get(rank, "hung"));
-		bool absent = !strcmp(text_of(rank, "state"), "absent");
+		bool absent = !strcmp(field_text(rank, "state"), "absent");
 		number_cell(t, rank, "rank", "");
 		table_cell(t,
 			   hung     ? TONE_BAD
 			   : absent ? TONE_WARN
 				    : TONE_PLAIN,
-			   "%s%s", text_of(rank, "state"), hung ? ", hangs" : "");
+			   "%s%s", field_text(rank, "state"), hung ? ", hangs" : "");
 		number_cell(t, rank, "pid", "");
 		number_cell(t, rank, "step", "");
-		table_cell(t, TONE_PLAIN, "%s", text_of(rank, "phase"));
+		table_cell(t, TONE_PLAIN, "%s", field_text(rank, "phase"));
 		number_cell(t, rank, "beat_age_ms", " ms ago");
 		pages_cell(t, rank);
 	}
@@ -85,8 +66,8 @@ static void print_snapshots(const json_t *snapshots)
 		bool failed = json_is_string(json_object_get(s, "error"));
 		number_cell(t, s, "step", "");
 		number_cell(t, s, "epoch", "");
-		table_cell(t, failed ? TONE_BAD : TONE_PLAIN, "%s", text_of(s, "state"));
-		table_cell(t, TONE_PLAIN, "%s", failed ? text_of(s, "error") : "");
+		table_cell(t, failed ? TONE_BAD : TONE_PLAIN, "%s", field_text(s, "state"));
+		table_cell(t, TONE_PLAIN, "%s", failed ? field_text(s, "error") : "");
 	}
 	out(TONE_PLAIN, "\n");
 	table_print(t);
@@ -102,13 +83,13 @@ static void print_copies(const json_t *job)
 	if (!json_is_object(copies))
 		return;
 	if (json_is_integer(json_object_get(newest, "step")))
-		out(TONE_PLAIN, "replicated: step %" PRId64 " (epoch %" PRId64 ")", number_of(newest, "step"),
-		    number_of(newest, "epoch"));
+		out(TONE_PLAIN, "replicated: step %" PRId64 " (epoch %" PRId64 ")", field_number(newest, "step"),
+		    field_number(newest, "epoch"));
 	else
 		out(TONE_PLAIN, "replicated: none");
 	if (json_is_integer(json_object_get(copies, "step")))
-		out(TONE_PLAIN, "; of step %" PRId64 ", %" PRId64 " of %" PRId64 " copies", number_of(copies, "step"),
-		    number_of(copies, "held"), number_of(copies, "wanted"));
+		out(TONE_PLAIN, "; of step %" PRId64 ", %" PRId64 " of %" PRId64 " copies",
+		    field_number(copies, "step"), field_number(copies, "held"), field_number(copies, "wanted"));
 	json_object_foreach(json_object_get(copies, "holders"), node, ranks)
 	{
 		out(TONE_PLAIN, "%s%s", between, node);
@@ -120,27 +101,28 @@ static void print_copies(const json_t *job)
 static void print_tier(const json_t *interval, const char *name)
 {
 	const json_t *t = json_object_get(interval, name);
-	if (!number_of(t, "every"))
+	if (!field_number(t, "every"))
 		return;
 	out(TONE_PLAIN,
 	    "interval: to %s every %" PRId64 " steps (by %s); a save costs %.3g s (%s), %.3g h between failures (%s)\n",
-	    name, number_of(t, "every"), text_of(t, "decided_by"), json_number_value(json_object_get(t, "cost_s")),
-	    text_of(t, "cost_from"), json_number_value(json_object_get(t, "mtbf_s")) / 3600, text_of(t, "mtbf_from"));
+	    name, field_number(t, "every"), field_text(t, "decided_by"),
+	    json_number_value(json_object_get(t, "cost_s")), field_text(t, "cost_from"),
+	    json_number_value(json_object_get(t, "mtbf_s")) / 3600, field_text(t, "mtbf_from"));
 }
 
 static void print_job(const json_t *job)
 {
 	const json_t *recoveries = json_object_get(job, "recoveries"), *last = json_object_get(recoveries, "last");
-	out(TONE_HEAD, "\njob %s", text_of(job, "name"));
-	out(TONE_PLAIN, ": %s, world size %" PRId64 ", epoch %" PRId64 "\n", text_of(job, "state"),
-	    number_of(job, "world"), number_of(job, "epoch"));
+	out(TONE_HEAD, "\njob %s", field_text(job, "name"));
+	out(TONE_PLAIN, ": %s, world size %" PRId64 ", epoch %" PRId64 "\n", field_text(job, "state"),
+	    field_number(job, "world"), field_number(job, "epoch"));
 	out(TONE_PLAIN, "checkpoints since the daemon started: %" PRId64 " committed, %" PRId64 " failed\n",
-	    number_of(job, "committed"), number_of(job, "failed"));
+	    field_number(job, "committed"), field_number(job, "failed"));
 	if (json_is_object(last))
 		out(TONE_PLAIN,
 		    "restores: %" PRId64 ", the last to step %" PRId64 " (epoch %" PRId64 ") from %s in %.1f ms\n",
-		    number_of(recoveries, "count"), number_of(last, "step"), number_of(last, "epoch"),
-		    text_of(last, "source"), json_number_value(json_object_get(last, "ms")));
+		    field_number(recoveries, "count"), field_number(last, "step"), field_number(last, "epoch"),
+		    field_text(last, "source"), json_number_value(json_object_get(last, "ms")));
 	print_tier(json_object_get(job, "interval"), "memory");
 	print_tier(json_object_get(job, "interval"), "storage");
 	print_copies(job);
@@ -153,13 +135,13 @@ static void print_status(const json_t *doc)
 	const json_t *memory = json_object_get(doc, "memory"), *jobs = json_object_get(doc, "jobs");
 	const char *store = json_string_value(json_object_get(doc, "store"));
 	char used[16], limit[16];
-	out(TONE_HEAD, "ckptd %s", text_of(doc, "version"));
-	out(TONE_PLAIN, " on %s, up %.0f s\n", text_of(doc, "node"),
+	out(TONE_HEAD, "ckptd %s", field_text(doc, "version"));
+	out(TONE_PLAIN, " on %s, up %.0f s\n", field_text(doc, "node"),
 	    json_number_value(json_object_get(doc, "uptime_s")));
 	out(TONE_PLAIN, "store: %s\n", store ? store : "none (memory only)");
 	out(TONE_PLAIN, "memory: %s of %s in arenas\n",
-	    bytes_human(used, sizeof(used), (uint64_t)number_of(memory, "used")),
-	    bytes_human(limit, sizeof(limit), (uint64_t)number_of(memory, "limit")));
+	    bytes_human(used, sizeof(used), (uint64_t)field_number(memory, "used")),
+	    bytes_human(limit, sizeof(limit), (uint64_t)field_number(memory, "limit")));
 	size_t i;
 	json_t *job;
 	if (!json_array_size(jobs))
@@ -175,23 +157,23 @@ static void print_users(const json_t *doc)
 		{"LIMIT", ALIGN_RIGHT}, {"STARTS", ALIGN_RIGHT}, {"ERROR", ALIGN_LEFT}};
 	const json_t *memory = json_object_get(doc, "memory"), *users = json_object_get(doc, "users");
 	char used[16], limit[16];
-	out(TONE_HEAD, "ckptd %s", text_of(doc, "version"));
-	out(TONE_PLAIN, " on %s, up %.0f s, for all users\n", text_of(doc, "node"),
+	out(TONE_HEAD, "ckptd %s", field_text(doc, "version"));
+	out(TONE_PLAIN, " on %s, up %.0f s, for all users\n", field_text(doc, "node"),
 	    json_number_value(json_object_get(doc, "uptime_s")));
-	out(TONE_PLAIN, "memory: %s of %s\n\n", bytes_human(used, sizeof(used), (uint64_t)number_of(memory, "used")),
-	    bytes_human(limit, sizeof(limit), (uint64_t)number_of(memory, "limit")));
+	out(TONE_PLAIN, "memory: %s of %s\n\n", bytes_human(used, sizeof(used), (uint64_t)field_number(memory, "used")),
+	    bytes_human(limit, sizeof(limit), (uint64_t)field_number(memory, "limit")));
 	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
 	size_t i;
 	json_t *user;
 	json_array_foreach(users, i, user)
 	{
-		uint64_t most = (uint64_t)number_of(user, "memory_limit_bytes");
-		bool served = !strcmp(text_of(user, "state"), "served");
-		table_cell(t, TONE_PLAIN, "%s", text_of(user, "name"));
-		table_cell(t, served ? TONE_PLAIN : TONE_WARN, "%s", text_of(user, "state"));
+		uint64_t most = (uint64_t)field_number(user, "memory_limit_bytes");
+		bool served = !strcmp(field_text(user, "state"), "served");
+		table_cell(t, TONE_PLAIN, "%s", field_text(user, "name"));
+		table_cell(t, served ? TONE_PLAIN : TONE_WARN, "%s", field_text(user, "state"));
 		number_cell(t, user, "pid", "");
 		table_cell(t, TONE_PLAIN, "%s",
-			   bytes_human(used, sizeof(used), (uint64_t)number_of(user, "memory_bytes")));
+			   bytes_human(used, sizeof(used), (uint64_t)field_number(user, "memory_bytes")));
 		table_cell(t, TONE_PLAIN, "%s", most ? bytes_human(limit, sizeof(limit), most) : "-");
 		number_cell(t, user, "starts", "");
 		const char *error = json_string_value(json_object_get(user, "error"));
@@ -202,37 +184,20 @@ static void print_users(const json_t *doc)
 
 /* ---- the command ----------------------------------------------------------------------------------------------- */
 
-static int parse(const struct cli *cli, const char *text, json_t **doc)
-{
-	json_error_t error;
-	*doc = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-	if (!json_is_object(*doc) || number_of(*doc, "schema") != JSON_SCHEMA) {
-		json_decref(*doc);
-		return cli_fail(cli, EXIT_FAILED,
-				"the daemon's answer is not understood (schema %d is known): are ckpt and ckptd of "
-				"one release?",
-				JSON_SCHEMA);
-	}
-	return EXIT_OK;
-}
-
 static int run(struct cli *cli)
 {
 	struct err err = {""};
-	char path[CONTACT_PATH_MAX];
-	AUTO_FREE char *text = NULL;
+	struct state_of of;
 	json_t *doc;
 	uint64_t ms;
-	int code = amount_time(cli, "timeout", AMOUNT_MS, TIMEOUT_DEFAULT_MS, 0, TIMEOUT_MAX_MS, &ms);
+	int code = contact_timeout(cli, &ms);
+	if (!code)
+		code = state_of(cli, ms * CLOCK_NS_PER_MS, &of);
 	if (code)
 		return code;
-	if (contact_path(cli_text(cli, "socket"), path, &err))
-		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
-	if (contact_status(path, cli_text(cli, "user"), clock_deadline(ms * CLOCK_NS_PER_MS), &text, &err))
-		return cli_fail(cli, EXIT_NO_DAEMON, "%s", err.text);
-	code = parse(cli, text, &doc);
+	code = state_ask_any(&of, &doc, &err);
 	if (code)
-		return code;
+		return cli_fail(cli, code, "%s", err.text);
 	if (cli->json) {
 		json_object_set_new(doc, "command", json_string(cli->command->name));
 		json_emit(doc);
@@ -249,7 +214,7 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	CONTACT_SOCKET_OPTION,
 	CONTACT_USER_OPTION,
-	{"timeout", OPTION_TEXT, "TIME", "how long the daemon may take to answer (default 5s)"},
+	CONTACT_TIMEOUT_OPTION,
 	{NULL},
 };
 

@@ -1,5 +1,7 @@
 #include "inspect/top.h"
 
+#include "frame/field.h"
+
 #include "base/bytes.h"
 
 #include <inttypes.h>
@@ -16,28 +18,10 @@ enum {
 	LEAST = 3, /* rows that a list keeps however small the terminal is */
 };
 
-/* ---- reading: a daemon of another version may leave out what this one knows -------------------------------------- */
-
-static const json_t *at(const json_t *object, const char *key)
-{
-	return json_object_get(object, key);
-}
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(at(object, key));
-	return text ? text : "-";
-}
-
-static int64_t number_of(const json_t *object, const char *key)
-{
-	return (int64_t)json_number_value(at(object, key));
-}
-
 /* "12 ms"; "-" when it is not known. Returns dst. */
 static const char *time_of(const json_t *object, const char *key, char *dst)
 {
-	const json_t *value = at(object, key);
+	const json_t *value = field(object, key);
 	double ms = json_number_value(value);
 	if (!json_is_number(value))
 		snprintf(dst, CELL_TEXT, "-");
@@ -90,21 +74,21 @@ static void draw_ranks(const json_t *ranks, size_t most)
 	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
 	size_t n = json_array_size(ranks);
 	for (size_t i = 0; i < n && i < most; i++) {
-		const json_t *rank = json_array_get(ranks, i), *steps = at(rank, "steps");
+		const json_t *rank = json_array_get(ranks, i), *steps = field(rank, "steps");
 		char cell[CELL_TEXT], spark[SPARK_BYTES];
-		bool hung = json_is_true(at(rank, "hung")), joined = !strcmp(text_of(rank, "state"), "joined");
-		table_cell(t, TONE_PLAIN, "%" PRId64, number_of(rank, "rank"));
+		bool hung = json_is_true(field(rank, "hung")), joined = !strcmp(field_text(rank, "state"), "joined");
+		table_cell(t, TONE_PLAIN, "%" PRId64, field_number(rank, "rank"));
 		table_cell(t,
 			   hung     ? TONE_BAD
 			   : joined ? TONE_PLAIN
 				    : TONE_WARN,
-			   "%s", hung ? "hangs" : text_of(rank, "state"));
-		table_cell(t, TONE_PLAIN, "%" PRId64, number_of(rank, "step"));
-		table_cell(t, TONE_PLAIN, "%s", text_of(rank, "phase"));
+			   "%s", hung ? "hangs" : field_text(rank, "state"));
+		table_cell(t, TONE_PLAIN, "%" PRId64, field_number(rank, "step"));
+		table_cell(t, TONE_PLAIN, "%s", field_text(rank, "phase"));
 		table_cell(t, TONE_PLAIN, "%s", time_of(rank, "beat_age_ms", cell));
 		table_cell(t, TONE_PLAIN, "%s", time_of(steps, "p50_ms", cell));
 		table_cell(t, TONE_PLAIN, "%s", time_of(steps, "p99_ms", cell));
-		table_cell(t, TONE_PLAIN, "%s", sparkline(at(steps, "recent_ms"), spark));
+		table_cell(t, TONE_PLAIN, "%s", sparkline(field(steps, "recent_ms"), spark));
 	}
 	table_print(t);
 	if (n > most)
@@ -113,8 +97,8 @@ static void draw_ranks(const json_t *ranks, size_t most)
 
 static enum tone tone_of(const json_t *save)
 {
-	const char *level = text_of(save, "level");
-	return json_is_string(at(save, "error")) ? TONE_BAD : !strcmp(level, "verified") ? TONE_GOOD : TONE_PLAIN;
+	const char *level = field_text(save, "level");
+	return json_is_string(field(save, "error")) ? TONE_BAD : !strcmp(level, "verified") ? TONE_GOOD : TONE_PLAIN;
 }
 
 static void draw_saves(const json_t *saves, size_t most)
@@ -127,17 +111,18 @@ static void draw_saves(const json_t *saves, size_t most)
 	for (size_t i = n; i-- > 0 && n - i <= most;) {
 		const json_t *save = json_array_get(saves, i);
 		char cell[CELL_TEXT];
-		table_cell(t, TONE_PLAIN, "%" PRId64, number_of(save, "step"));
-		table_cell(t, TONE_PLAIN, "%" PRId64, number_of(save, "epoch"));
-		table_cell(t, tone_of(save), "%s%s", text_of(save, "level"),
-			   !strcmp(text_of(save, "target"), "memory") ? " (memory)" : "");
+		table_cell(t, TONE_PLAIN, "%" PRId64, field_number(save, "step"));
+		table_cell(t, TONE_PLAIN, "%" PRId64, field_number(save, "epoch"));
+		table_cell(t, tone_of(save), "%s%s", field_text(save, "level"),
+			   !strcmp(field_text(save, "target"), "memory") ? " (memory)" : "");
 		table_cell(t, TONE_PLAIN, "%s", time_of(save, "captured_ms", cell));
 		table_cell(t, TONE_PLAIN, "%s", time_of(save, "durable_ms", cell));
 		table_cell(t, TONE_PLAIN, "%s", time_of(save, "verified_ms", cell));
 		table_cell(t, TONE_PLAIN, "%s",
-			   rate_of(json_number_value(at(save, "written_bytes")),
-				   json_number_value(at(save, "write_ms")), cell));
-		table_cell(t, TONE_PLAIN, "%.60s", json_is_string(at(save, "error")) ? text_of(save, "error") : "");
+			   rate_of(json_number_value(field(save, "written_bytes")),
+				   json_number_value(field(save, "write_ms")), cell));
+		table_cell(t, TONE_PLAIN, "%.60s",
+			   json_is_string(field(save, "error")) ? field_text(save, "error") : "");
 	}
 	table_print(t);
 }
@@ -150,22 +135,22 @@ static void draw_recovery(const json_t *r)
 		     {"choose_ms", "choose"},        {"fetch_ms", "fetch"},   {"load_ms", "load"},
 		     {"first_step_ms", "first step"}};
 	char cell[CELL_TEXT];
-	bool good = json_is_true(at(r, "ok"));
+	bool good = json_is_true(field(r, "ok"));
 	out(TONE_HEAD, "recovery");
-	out(good ? TONE_PLAIN : TONE_BAD, " epoch %" PRId64 ": ", number_of(r, "epoch"));
+	out(good ? TONE_PLAIN : TONE_BAD, " epoch %" PRId64 ": ", field_number(r, "epoch"));
 	if (!good)
 		out(TONE_BAD, "refused");
-	else if (json_is_integer(at(r, "step")))
-		out(TONE_PLAIN, "step %" PRId64 " from %s", number_of(r, "step"), text_of(r, "source"));
+	else if (json_is_integer(field(r, "step")))
+		out(TONE_PLAIN, "step %" PRId64 " from %s", field_number(r, "step"), field_text(r, "source"));
 	else
 		out(TONE_PLAIN, "nothing was there");
-	if (json_is_number(at(r, "total_ms")))
+	if (json_is_number(field(r, "total_ms")))
 		out(TONE_PLAIN, " in %s", time_of(r, "total_ms", cell));
 	else
-		out(TONE_WARN, " %s", text_of(r, "state"));
+		out(TONE_WARN, " %s", field_text(r, "state"));
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		out(TONE_DIM, "%s%s %s", i ? ", " : " (", parts[i].name, time_of(r, parts[i].key, cell));
-	out(TONE_PLAIN, "): %.60s\n", text_of(r, "reason"));
+	out(TONE_PLAIN, "): %.60s\n", field_text(r, "reason"));
 }
 
 static void draw_recoveries(const json_t *recent, size_t most)
@@ -179,10 +164,10 @@ static void draw_recoveries(const json_t *recent, size_t most)
 
 static void draw_level(const json_t *saves, const char *level)
 {
-	const json_t *l = at(saves, level);
+	const json_t *l = field(saves, level);
 	char half[CELL_TEXT], most[CELL_TEXT];
-	if (json_is_integer(at(l, "step")))
-		out(TONE_PLAIN, "%s step %" PRId64 " (%s, 99%% %s)  ", level, number_of(l, "step"),
+	if (json_is_integer(field(l, "step")))
+		out(TONE_PLAIN, "%s step %" PRId64 " (%s, 99%% %s)  ", level, field_number(l, "step"),
 		    time_of(l, "p50_ms", half), time_of(l, "p99_ms", most));
 	else
 		out(TONE_DIM, "%s none  ", level);
@@ -191,24 +176,24 @@ static void draw_level(const json_t *saves, const char *level)
 /* "1 of 2, on b, c"; of a job that is not replicated nothing. */
 static void draw_copies(const json_t *copies)
 {
-	const json_t *holders = at(copies, "holders");
+	const json_t *holders = field(copies, "holders");
 	const char *key, *between = " on ";
 	json_t *value;
-	if (!json_is_object(copies) || !json_is_integer(at(copies, "step")))
+	if (!json_is_object(copies) || !json_is_integer(field(copies, "step")))
 		return;
-	bool missing = number_of(copies, "ranks_missing") > 0;
+	bool missing = field_number(copies, "ranks_missing") > 0;
 	out(missing ? TONE_WARN : TONE_PLAIN, "copies of step %" PRId64 ": %" PRId64 " of %" PRId64,
-	    number_of(copies, "step"), number_of(copies, "held"), number_of(copies, "wanted"));
+	    field_number(copies, "step"), field_number(copies, "held"), field_number(copies, "wanted"));
 	json_object_foreach((json_t *)holders, key, value)
 	{
 		out(TONE_PLAIN, "%s%s", between, key);
 		between = ", ";
 	}
-	if (json_is_true(at(copies, "under_way")))
+	if (json_is_true(field(copies, "under_way")))
 		out(TONE_DIM, ", under way");
 	else if (missing)
-		out(TONE_WARN, ", %" PRId64 " ranks lack some: %.60s", number_of(copies, "ranks_missing"),
-		    text_of(copies, "error"));
+		out(TONE_WARN, ", %" PRId64 " ranks lack some: %.60s", field_number(copies, "ranks_missing"),
+		    field_text(copies, "error"));
 	out(TONE_PLAIN, "\n");
 }
 
@@ -220,8 +205,8 @@ static size_t least(size_t n, size_t most)
 /* rows: what this job may take; -1: no bound. */
 static void draw_job(const json_t *job, int rows)
 {
-	const json_t *saves = at(job, "saves"), *recent = at(saves, "recent"), *ranks = at(job, "ranks"),
-		     *recoveries = at(at(job, "recoveries"), "recent");
+	const json_t *saves = field(job, "saves"), *recent = field(saves, "recent"), *ranks = field(job, "ranks"),
+		     *recoveries = field(field(job, "recoveries"), "recent");
 	size_t nranks = json_array_size(ranks), nsaves = json_array_size(recent),
 	       nrecoveries = least(json_array_size(recoveries), RECOVERIES);
 	if (rows >= 0) {
@@ -232,17 +217,17 @@ static void draw_job(const json_t *job, int rows)
 	} else {
 		nsaves = least(nsaves, SAVES_ONCE);
 	}
-	out(TONE_HEAD, "\n%s", text_of(job, "name"));
+	out(TONE_HEAD, "\n%s", field_text(job, "name"));
 	out(TONE_PLAIN, ": %s, %" PRId64 " ranks, epoch %" PRId64 ", %" PRId64 " committed, %" PRId64 " failed\n",
-	    text_of(job, "state"), number_of(job, "world"), number_of(job, "epoch"), number_of(job, "committed"),
-	    number_of(job, "failed"));
+	    field_text(job, "state"), field_number(job, "world"), field_number(job, "epoch"),
+	    field_number(job, "committed"), field_number(job, "failed"));
 	draw_level(saves, "captured");
-	if (json_is_object(at(job, "copies")))
+	if (json_is_object(field(job, "copies")))
 		draw_level(saves, "replicated");
 	draw_level(saves, "durable");
 	draw_level(saves, "verified");
 	out(TONE_PLAIN, "\n");
-	draw_copies(at(job, "copies"));
+	draw_copies(field(job, "copies"));
 	draw_ranks(ranks, nranks);
 	if (nsaves)
 		draw_saves(recent, nsaves);
@@ -251,49 +236,49 @@ static void draw_job(const json_t *job, int rows)
 
 static int draw_findings(const json_t *health)
 {
-	const json_t *findings = at(health, "findings");
+	const json_t *findings = field(health, "findings");
 	size_t n = least(json_array_size(findings), FINDINGS);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *f = json_array_get(findings, i);
-		const char *severity = text_of(f, "severity");
-		out(!strcmp(severity, "failing") ? TONE_BAD : TONE_WARN, "%s", text_of(f, "code"));
-		out(TONE_PLAIN, " %s%s%s\n", json_is_string(at(f, "job")) ? text_of(f, "job") : "",
-		    json_is_string(at(f, "job")) ? ": " : "", text_of(f, "text"));
-		out(TONE_DIM, "  %s\n", text_of(f, "remedy"));
+		const char *severity = field_text(f, "severity");
+		out(!strcmp(severity, "failing") ? TONE_BAD : TONE_WARN, "%s", field_text(f, "code"));
+		out(TONE_PLAIN, " %s%s%s\n", json_is_string(field(f, "job")) ? field_text(f, "job") : "",
+		    json_is_string(field(f, "job")) ? ": " : "", field_text(f, "text"));
+		out(TONE_DIM, "  %s\n", field_text(f, "remedy"));
 	}
 	return 2 * (int)n;
 }
 
 static void draw_head(const json_t *doc)
 {
-	const json_t *memory = at(doc, "memory"), *disk = at(doc, "disk"), *job;
-	const char *status = text_of(at(doc, "health"), "status");
+	const json_t *memory = field(doc, "memory"), *disk = field(doc, "disk"), *job;
+	const char *status = field_text(field(doc, "health"), "status");
 	char used[16], limit[16], left[16], rate[CELL_TEXT];
 	double bytes = 0, ms = 0;
 	size_t i;
-	json_array_foreach(at(doc, "jobs"), i, job)
+	json_array_foreach(field(doc, "jobs"), i, job)
 	{
-		bytes += json_number_value(at(at(job, "saves"), "written_bytes"));
-		ms += json_number_value(at(at(job, "saves"), "write_ms"));
+		bytes += json_number_value(field(field(job, "saves"), "written_bytes"));
+		ms += json_number_value(field(field(job, "saves"), "write_ms"));
 	}
-	out(TONE_HEAD, "ckptd %s", text_of(doc, "node"));
-	out(TONE_PLAIN, " %s, up %.0f s: ", text_of(doc, "version"), json_number_value(at(doc, "uptime_s")));
+	out(TONE_HEAD, "ckptd %s", field_text(doc, "node"));
+	out(TONE_PLAIN, " %s, up %.0f s: ", field_text(doc, "version"), json_number_value(field(doc, "uptime_s")));
 	out(!strcmp(status, "ok") ? TONE_GOOD : !strcmp(status, "degraded") ? TONE_WARN : TONE_BAD, "%s\n", status);
 	out(TONE_PLAIN, "memory %s of %s  store %s free  disk rate %s (%s)\n",
-	    bytes_human(used, sizeof(used), (uint64_t)number_of(memory, "used")),
-	    bytes_human(limit, sizeof(limit), (uint64_t)number_of(memory, "limit")),
-	    json_is_integer(at(disk, "free_bytes"))
-		    ? bytes_human(left, sizeof(left), (uint64_t)number_of(disk, "free_bytes"))
+	    bytes_human(used, sizeof(used), (uint64_t)field_number(memory, "used")),
+	    bytes_human(limit, sizeof(limit), (uint64_t)field_number(memory, "limit")),
+	    json_is_integer(field(disk, "free_bytes"))
+		    ? bytes_human(left, sizeof(left), (uint64_t)field_number(disk, "free_bytes"))
 		    : "none,",
-	    rate_of(bytes, ms, rate), text_of(disk, "engine"));
+	    rate_of(bytes, ms, rate), field_text(disk, "engine"));
 }
 
 void top_draw(const json_t *status, int rows)
 {
-	const json_t *jobs = at(status, "jobs"), *job;
+	const json_t *jobs = field(status, "jobs"), *job;
 	size_t i, n = json_array_size(jobs);
 	draw_head(status);
-	int used = 2 + draw_findings(at(status, "health"));
+	int used = 2 + draw_findings(field(status, "health"));
 	if (!n)
 		out(TONE_DIM, "no jobs\n");
 	json_array_foreach(jobs, i, job) draw_job(job, rows ? (rows - used) / (int)n : -1);

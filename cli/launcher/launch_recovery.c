@@ -1,5 +1,7 @@
 #include "launcher/launch_recovery.h"
 
+#include "frame/order.h"
+
 #include "base/bytes.h"
 #include "base/clock.h"
 
@@ -72,19 +74,6 @@ uint64_t recovery_next(const struct recoveries *all)
 	return all->open ? all->ask_at : UINT64_MAX;
 }
 
-static json_t *find_job(json_t *doc, const char *name)
-{
-	json_t *jobs = json_object_get(doc, "jobs"), *job;
-	size_t i;
-	json_array_foreach(jobs, i, job)
-	{
-		const char *is = json_string_value(json_object_get(job, "name"));
-		if (is && !strcmp(is, name))
-			return job;
-	}
-	return NULL;
-}
-
 /* The newest that is of the epoch or of a later one: the ranks may have restored before the first answer came. NULL: none. */
 static const json_t *find_restore(const json_t *recent, uint32_t epoch)
 {
@@ -114,7 +103,7 @@ void recovery_answer(struct recoveries *all, const char *json, size_t len, const
 	if (!r || r->daemon || r->restored)
 		return;
 	json_t *doc = json_loadb(json, len, JSON_REJECT_DUPLICATES, NULL);
-	const json_t *done = json_object_get(find_job(doc, job), "recoveries");
+	const json_t *done = json_object_get(order_job(doc, job), "recoveries");
 	const json_t *restore = find_restore(json_object_get(done, "recent"), r->epoch);
 	if (restore)
 		take_restore(r, restore);

@@ -1,8 +1,5 @@
-#include "frame/amount.h"
-#include "frame/contact.h"
-#include "frame/output.h"
+#include "frame/order.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "config/file.h"
 #include "format/tensor/names.h"
@@ -10,8 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TIMEOUT_MS = 5000, TIMEOUT_MAX_MS = 3600000 };
 
 /* ---- what the daemon uses ------------------------------------------------------------------------------------------ */
 
@@ -30,24 +25,11 @@ static const json_t *daemon_entry(const json_t *doc, const struct setting *s)
 	return NULL;
 }
 
-static const char *policy_value(const json_t *doc, const char *name, const char *key)
-{
-	size_t i;
-	const json_t *job;
-	json_array_foreach(json_object_get(doc, "jobs"), i, job)
-	{
-		const char *is = json_string_value(json_object_get(job, "name"));
-		if (is && !strcmp(is, name))
-			return json_string_value(json_object_get(json_object_get(job, "policy"), key));
-	}
-	return NULL;
-}
-
 /* NULL: no daemon, or one that does not know: a job that it does not have will be given what the files say then. */
 static const char *daemon_value(const json_t *doc, const struct setting *s, const char *job)
 {
 	if (s->scope == SCOPE_JOB && job)
-		return policy_value(doc, job, s->key);
+		return json_string_value(json_object_get(json_object_get(order_job(doc, job), "policy"), s->key));
 	return json_string_value(json_object_get(daemon_entry(doc, s), "value"));
 }
 
@@ -65,15 +47,10 @@ static const char *remedy(const json_t *doc, const struct setting *s, const char
 /* NULL when none answers. */
 static json_t *ask_daemon(const char *socket, uint64_t ms, struct err *err)
 {
-	AUTO_FREE char *text = NULL;
+	json_t *doc = NULL;
 	char path[CONTACT_PATH_MAX];
-	if (contact_path(socket, path, err) ||
-	    contact_status(path, NULL, clock_deadline(ms * CLOCK_NS_PER_MS), &text, err))
-		return NULL;
-	json_error_t error;
-	json_t *doc = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-	if (!doc)
-		err_set(err, -EBADMSG, "its answer is not understood: %s", error.text);
+	if (!contact_path(socket, path, err))
+		contact_status(path, NULL, clock_deadline(ms * CLOCK_NS_PER_MS), &doc, err);
 	return doc;
 }
 
@@ -176,7 +153,7 @@ static int run(struct cli *cli)
 	struct sources *sources;
 	const char *path = cli_text(cli, "check"), *job = cli_text(cli, "job");
 	uint64_t ms;
-	int code = amount_time(cli, "timeout", AMOUNT_MS, TIMEOUT_MS, 0, TIMEOUT_MAX_MS, &ms);
+	int code = contact_timeout(cli, &ms);
 	if (code)
 		return code;
 	if (job && name_check("job", job, NAME_JOB_MAX, &err))
@@ -193,7 +170,7 @@ static const struct option_spec options[] = {
 	{"config", OPTION_TEXT, "FILE", "this file in place of the usual ones"},
 	{"check", OPTION_TEXT, "FILE", "only look for mistakes in this file"},
 	{"socket", OPTION_TEXT, "PATH", "the daemon's socket (else that of the settings)"},
-	{"timeout", OPTION_TEXT, "TIME", "how long the daemon may take to answer (default 5s)"},
+	CONTACT_TIMEOUT_OPTION,
 	{NULL},
 };
 

@@ -4,6 +4,8 @@
 #ifndef CKPT_CLI_DOCTOR_H
 #define CKPT_CLI_DOCTOR_H
 
+#include "frame/output.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -53,8 +55,8 @@ void doctor_gpu_judge(struct doctor *d, const struct gpu_seen *seen, unsigned to
 void doctor_store(struct doctor *d);
 /* What a rank lacks that is started here, in place of what ckptd lacks. socket: NULL: where ranks look. Asks the daemon. */
 void doctor_job(struct doctor *d, const char *socket);
-/* What the daemon's answer to a status request tells. */
-void doctor_daemon(struct doctor *d, const char *status);
+/* What the daemon's document tells. */
+void doctor_daemon(struct doctor *d, const json_t *status);
 /* The check "store-kind" of a directory on Lustre. */
 void doctor_lustre(struct doctor *d, int dir, const char *path);
 

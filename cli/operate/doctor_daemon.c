@@ -1,17 +1,11 @@
 /* What the daemon of this node says about itself that a rank should know before it starts. */
 #include "operate/doctor.h"
 
-#include "frame/output.h"
+#include "frame/field.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? text : "";
-}
 
 static void check_store(struct doctor *d, const json_t *status)
 {
@@ -81,22 +75,21 @@ static void check_health(struct doctor *d, const json_t *status)
 	for (size_t level = 0; level < sizeof(levels) / sizeof(levels[0]); level++) {
 		json_array_foreach(findings, i, finding)
 		{
-			if (strcmp(text_of(finding, "severity"), levels[level].name) != 0)
+			if (strcmp(field_text(finding, "severity"), levels[level].name) != 0)
 				continue;
-			snprintf(d->health, sizeof(d->health), "%s", text_of(finding, "remedy"));
+			snprintf(d->health, sizeof(d->health), "%s", field_text(finding, "remedy"));
 			doctor_add(d, "job-health", levels[level].result, "What /healthz and ckpt status say of it.",
-				   d->health, "%.64s: %.180s", text_of(finding, "code"), text_of(finding, "text"));
+				   d->health, "%.64s: %.180s", field_text(finding, "code"),
+				   field_text(finding, "text"));
 			return;
 		}
 	}
 	doctor_add(d, "job-health", RESULT_FINE, NULL, NULL, "ckptd complains of nothing");
 }
 
-void doctor_daemon(struct doctor *d, const char *status)
+void doctor_daemon(struct doctor *d, const json_t *status)
 {
-	json_t *doc = json_loads(status, JSON_REJECT_DUPLICATES, NULL);
-	check_store(d, doc);
-	check_nodes(d, doc);
-	check_health(d, doc);
-	json_decref(doc);
+	check_store(d, status);
+	check_nodes(d, status);
+	check_health(d, status);
 }

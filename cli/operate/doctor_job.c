@@ -1,7 +1,6 @@
 /* What a process lacks that is to be a rank: who starts it, its job's name, and the daemon of its node. */
 #include "operate/doctor.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "frame/contact.h"
@@ -95,17 +94,18 @@ static void check_daemon(struct doctor *d, const char *socket)
 {
 	char path[CONTACT_PATH_MAX];
 	struct err err = {""};
-	AUTO_FREE char *json = NULL;
+	json_t *status = NULL;
 	int rc = contact_path(socket, path, &err);
 	if (!rc)
-		rc = contact_status(path, NULL, clock_deadline(ANSWER_WITHIN_S * CLOCK_NS_PER_S), &json, &err);
+		rc = contact_status(path, NULL, clock_deadline(ANSWER_WITHIN_S * CLOCK_NS_PER_S), &status, &err);
 	if (rc)
 		doctor_add(d, "job-daemon", RESULT_BROKEN, "A rank cannot open its session.", how_to_get_a_daemon(),
 			   "%.250s", err.text);
 	else
 		doctor_add(d, "job-daemon", RESULT_FINE, NULL, NULL, "answers at %s", path);
 	if (!rc)
-		doctor_daemon(d, json);
+		doctor_daemon(d, status);
+	json_decref(status);
 }
 
 /* Where a rank and ckptd see different processes, ckptd gets to know the rank by a pidfd that comes over the socket. */

@@ -1,15 +1,10 @@
 /* ckpt nodes: the nodes of the cluster, and how one that is gone for good is forgotten. */
+#include "frame/field.h"
 #include "frame/order.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return text ? text : "-";
-}
 
 static enum tone tone_of(const char *state)
 {
@@ -40,13 +35,13 @@ static void print(const json_t *nodes)
 	char age[32];
 	json_array_foreach(nodes, i, node)
 	{
-		const char *state = text_of(node, "state");
-		uint64_t since = (uint64_t)json_integer_value(json_object_get(node, "since_ns"));
-		table_cell(t, TONE_PLAIN, "%s", text_of(node, "name"));
-		table_cell(t, TONE_PLAIN, "%s", text_of(node, "address"));
+		const char *state = field_text(node, "state");
+		uint64_t since = (uint64_t)field_number(node, "since_ns");
+		table_cell(t, TONE_PLAIN, "%s", field_text(node, "name"));
+		table_cell(t, TONE_PLAIN, "%s", field_text(node, "address"));
 		table_cell(t, tone_of(state), "%s", state);
 		labels_cell(t, json_object_get(node, "labels"));
-		table_cell(t, TONE_DIM, "%s", text_of(node, "incarnation"));
+		table_cell(t, TONE_DIM, "%s", field_text(node, "incarnation"));
 		table_cell(t, TONE_PLAIN, "%s", since ? text_age(age, sizeof(age), since) : "-");
 	}
 	table_print(t);

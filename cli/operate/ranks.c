@@ -1,4 +1,5 @@
 /* ckpt ranks: where each rank of a job is, by its own word, and how long its steps take. */
+#include "frame/field.h"
 #include "frame/live.h"
 #include "frame/state.h"
 #include "operate/ranks_view.h"
@@ -44,17 +45,6 @@ static json_t *view_of(const struct watched *w, const json_t *state, char *other
 
 /* ---- the table ------------------------------------------------------------------------------------------------- */
 
-static const json_t *at(const json_t *object, const char *key)
-{
-	return json_object_get(object, key);
-}
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(at(object, key));
-	return text ? text : "-";
-}
-
 static void number_cell(struct table *t, const json_t *value)
 {
 	if (json_is_integer(value))
@@ -76,13 +66,13 @@ static void time_cell(struct table *t, bool known, const json_t *ms, const char 
 
 static void collective_cells(struct table *t, const json_t *collective)
 {
-	bool known = json_is_object(collective), in = json_is_true(at(collective, "in"));
+	bool known = json_is_object(collective), in = json_is_true(field(collective, "in"));
 	if (known)
-		table_cell(t, in ? TONE_PLAIN : TONE_DIM, "%s #%" PRId64, text_of(collective, "op"),
-			   (int64_t)json_integer_value(at(collective, "number")));
+		table_cell(t, in ? TONE_PLAIN : TONE_DIM, "%s #%" PRId64, field_text(collective, "op"),
+			   field_number(collective, "number"));
 	else
 		table_cell(t, TONE_DIM, "-");
-	time_cell(t, in, at(collective, "entered_ms"), "");
+	time_cell(t, in, field(collective, "entered_ms"), "");
 }
 
 static enum tone tone_of(const char *doing)
@@ -92,16 +82,16 @@ static enum tone tone_of(const char *doing)
 
 static void add_rank(struct table *t, const json_t *rank)
 {
-	const char *doing = text_of(rank, "doing");
-	number_cell(t, at(rank, "rank"));
+	const char *doing = field_text(rank, "doing");
+	number_cell(t, field(rank, "rank"));
 	table_cell(t, tone_of(doing), "%s", doing);
-	number_cell(t, at(rank, "step"));
-	table_cell(t, TONE_PLAIN, "%s", text_of(rank, "phase"));
-	collective_cells(t, at(rank, "collective"));
-	time_cell(t, true, at(rank, "beat_age_ms"), " ago");
-	time_cell(t, true, at(rank, "step_ms"), "");
-	if (json_is_number(at(rank, "deviation")))
-		table_cell(t, TONE_PLAIN, "%+.0f%%", json_number_value(at(rank, "deviation")) * 100);
+	number_cell(t, field(rank, "step"));
+	table_cell(t, TONE_PLAIN, "%s", field_text(rank, "phase"));
+	collective_cells(t, field(rank, "collective"));
+	time_cell(t, true, field(rank, "beat_age_ms"), " ago");
+	time_cell(t, true, field(rank, "step_ms"), "");
+	if (json_is_number(field(rank, "deviation")))
+		table_cell(t, TONE_PLAIN, "%+.0f%%", json_number_value(field(rank, "deviation")) * 100);
 	else
 		table_cell(t, TONE_DIM, "-");
 }
@@ -112,13 +102,12 @@ static void draw_job(const json_t *job, const char *node, size_t most)
 		{"RANK", ALIGN_RIGHT},      {"DOING", ALIGN_LEFT},      {"STEP", ALIGN_RIGHT},
 		{"PHASE", ALIGN_LEFT},      {"COLLECTIVE", ALIGN_LEFT}, {"FOR", ALIGN_RIGHT},
 		{"HEARTBEAT", ALIGN_RIGHT}, {"STEP TIME", ALIGN_RIGHT}, {"DEVIATION", ALIGN_RIGHT}};
-	const json_t *ranks = at(job, "ranks");
-	int64_t world = (int64_t)json_integer_value(at(job, "world"));
+	const json_t *ranks = field(job, "ranks");
+	int64_t world = field_number(job, "world");
 	size_t n = json_array_size(ranks);
 	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
-	out(TONE_HEAD, "job %s", text_of(job, "name"));
-	out(TONE_PLAIN, ": %s, epoch %" PRId64 ", ", text_of(job, "state"),
-	    (int64_t)json_integer_value(at(job, "epoch")));
+	out(TONE_HEAD, "job %s", field_text(job, "name"));
+	out(TONE_PLAIN, ": %s, epoch %" PRId64 ", ", field_text(job, "state"), field_number(job, "epoch"));
 	if (world == (int64_t)n)
 		out(TONE_PLAIN, "%zu ranks\n", n);
 	else
@@ -133,7 +122,7 @@ static void draw_job(const json_t *job, const char *node, size_t most)
 /* rows 0: no bound. */
 static void draw_jobs(const json_t *doc, int rows)
 {
-	const json_t *jobs = at(doc, "jobs"), *job;
+	const json_t *jobs = field(doc, "jobs"), *job;
 	size_t i, n = json_array_size(jobs), most = SIZE_MAX;
 	if (rows && n)
 		most = rows / (int)n > HEADER_ROWS + LEAST_ROWS ? (size_t)(rows / (int)n - HEADER_ROWS - 1)
@@ -142,7 +131,7 @@ static void draw_jobs(const json_t *doc, int rows)
 	{
 		if (i)
 			out(TONE_PLAIN, "\n");
-		draw_job(job, text_of(doc, "node"), most);
+		draw_job(job, field_text(doc, "node"), most);
 	}
 	if (!n)
 		out(TONE_DIM, "no jobs\n");
@@ -171,7 +160,7 @@ static int show(const struct cli *cli, const struct watched *w, const json_t *st
 	char others[256];
 	json_t *view = view_of(w, state, others, sizeof(others));
 	int code = EXIT_OK;
-	if (w->job && !json_array_size(at(view, "jobs"))) {
+	if (w->job && !json_array_size(field(view, "jobs"))) {
 		code = cli_fail(cli, EXIT_FAILED, "the daemon has no job %s; it has: %s", w->job,
 				*others ? others : "none");
 	} else if (cli->json) {
