@@ -361,7 +361,7 @@ static int fill_reader(struct leaf_reader *r)
 		return 0;
 	r->nslots = DISK_DEPTH + threads + 1;
 	r->slots = calloc(r->nslots, sizeof(*r->slots));
-	r->chunk = disk_chunk(r->run->opts->memory, r->nslots);
+	r->chunk = disk_chunk(r->run->opts->memory, r->nslots, r->run->total);
 	r->memory = aligned_alloc(DISK_ALIGN, r->nslots * r->chunk);
 	if (!r->slots || !r->memory)
 		return err_set(r->run->err, -ENOMEM, "no memory for %u buffers of %lu bytes", r->nslots,

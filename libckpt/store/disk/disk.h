@@ -45,11 +45,11 @@ enum disk_open_flags {
 
 enum { DISK_ALIGN = 4096, DISK_CHUNK = 8 << 20, DISK_CHUNK_MIN = (1 << 20) + 2 * DISK_ALIGN, DISK_DEPTH = 8 };
 
-/* The size of each of n buffers, when all may take `memory` (0: any): at least one that holds a leaf, or a chunk
+/* The size of each of n buffers, when all may take `memory` (0: any) and `total` bytes are read: at least one that holds a leaf, or a chunk
  * of a packed file, wherever it lies. */
-static inline uint64_t disk_chunk(uint64_t memory, unsigned n)
+static inline uint64_t disk_chunk(uint64_t memory, unsigned n, uint64_t total)
 {
-	uint64_t each = memory ? min_u64(memory / n, DISK_CHUNK) : DISK_CHUNK;
+	uint64_t each = min_u64(memory ? min_u64(memory / n, DISK_CHUNK) : DISK_CHUNK, total + 2 * DISK_ALIGN);
 	return max_u64(each / DISK_ALIGN * DISK_ALIGN, DISK_CHUNK_MIN);
 }
 

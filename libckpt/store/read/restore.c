@@ -199,7 +199,7 @@ static int read_all(struct restore_plan *plan, const struct restore_options *opt
 {
 	struct reader r = {.plan = plan, .disk = plan->ck->repo->disk};
 	unsigned nslots = DISK_DEPTH + 2 * threads;
-	uint64_t chunk = disk_chunk(buffer_memory(plan, opts->memory, threads), nslots);
+	uint64_t chunk = disk_chunk(buffer_memory(plan, opts->memory, threads), nslots, plan->read);
 	r.more = extent_next(plan, chunk, &r.at, &r.next);
 	if (!r.more)
 		return 0;
