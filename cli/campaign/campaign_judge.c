@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16 };
 #define BACK_NS 60000000000ull /* a fault that makes training go back does so within this time */
@@ -182,12 +183,15 @@ static int judge_recovery(void *arg, const json_t *span)
 	return 0;
 }
 
+/* A span log that has become long has an older part. */
 static int judge_restored(struct judge *j, struct err *err)
 {
 	char path[PATH_MAX];
 	judged(&j->out[1], "restored");
+	snprintf(path, sizeof(path), "%s/spans.1", j->folder);
+	int rc = access(path, F_OK) ? 0 : journal_read(path, judge_recovery, j, err);
 	snprintf(path, sizeof(path), "%s/spans", j->folder);
-	return journal_read(path, judge_recovery, j, err);
+	return rc ? rc : journal_read(path, judge_recovery, j, err);
 }
 
 /* ---- the others ---------------------------------------------------------------------------------------------------- */

@@ -94,6 +94,14 @@ Test(campaign_judge, what_is_older_than_the_newest_durable_needs_a_reason)
 	cr_expect_str_eq(judge(DURABLE("10") FAULT("nan", "0") END), "", "training goes back by itself");
 }
 
+Test(campaign_judge, the_older_part_of_the_span_log_is_judged_too)
+{
+	put("spans", RECOVERY("10", "9000", "null"));
+	put("spans.1", RECOVERY("9", "9000", "null"));
+	cr_expect_str_eq(judge(DURABLE("10") END), "restored ");
+	cr_expect_eq(found[1].looked_at, 2);
+}
+
 Test(campaign_judge, no_span_escapes)
 {
 	static char spans[100000];
