@@ -7,6 +7,7 @@
 #include "cluster/room.h"
 #include "control/control.h"
 #include "control/coordinator_host.h"
+#include "control/cut_off.h"
 #include "control/members.h"
 #include "control/membership.h"
 #include "control/node_record.h"
@@ -35,6 +36,8 @@ struct job_record {
 	uint64_t term;
 	bool asked; /* a transaction on its record is on its way */
 	uint64_t retry_ns, idle_ns;
+	uint64_t shy_ns; /* it has given way: others come first until then */
+	struct cut_off cut_off;
 	struct repeat unknown;
 };
 
@@ -318,19 +321,35 @@ static bool in_use(const struct control *control, const struct job_record *r)
 	return (job && job->spread) || host_has(control, r->job) || membership_plan(control, r->job);
 }
 
+/* Three times the lease: nodes that were cut off see within one that nobody coordinates, and ask. */
+static void give_way(struct election *e, struct job_record *r, uint64_t now)
+{
+	char why[WIRE_TEXT_MAX];
+	uint32_t reached = host_view(e->control, r->job).attending;
+	if (!cut_off_gives_way(e->control, r->job, r->term, reached, why, sizeof(why)))
+		return;
+	log_warn("job %s: %s: it gives way to another coordinator", r->job, why);
+	r->shy_ns = now + 3 * e->control->runtime->config.registry_lease_ms * CLOCK_NS_PER_MS;
+	ask(e, r, r->term, NULL);
+}
+
 static void tend(struct election *e, struct job_record *r, uint64_t now)
 {
 	struct control *control = e->control;
 	bool used = in_use(control, r), ours = r->node == control->peers->self;
 	r->idle_ns = used ? 0 : r->idle_ns ? r->idle_ns : now;
+	bool vacant = used && r->node == NO_NODE; /* then to be elected comes first */
+	bool said = vacant || cut_off_tend(control, r->job, r->node, r->term, &r->cut_off);
 	if (r->asked || now < r->retry_ns)
 		return;
-	if (used && r->node == NO_NODE && registry_is_synced(control->registry) &&
+	if (vacant && now >= r->shy_ns && registry_is_synced(control->registry) &&
 	    registry_lease_until(control->registry) > now)
 		ask(e, r, 0, control->runtime->config.node);
 	else if (ours && !used && now - r->idle_ns > KEEP_NS)
 		ask(e, r, r->term, NULL);
-	if (!used && r->node == NO_NODE && !r->asked) {
+	else if (ours && used)
+		give_way(e, r, now);
+	if (!used && r->node == NO_NODE && !r->asked && said) {
 		list_remove(&r->link);
 		free(r);
 	}

@@ -11,13 +11,18 @@ import subprocess
 import sys
 
 from cluster import cluster, why_not
+from etcd import etcd
+from etcd import why_not as why_no_etcd
 from launcher import CKPT, TRAIN, final
+from registry_nodes import Gate
 from tap import NIGHTLY, Cases, equal, expect, until
 
 SILENCE = "2s"
 STEPS, WORLD = 400, 3
 TRAINER = [TRAIN, "--batch", 6, "--steps", STEPS, "--save-memory-every", 10, "--save-storage-every", 100]
 RUN_S = 200
+ETCD = 2379  # its port, as the nodes see it
+COORDINATOR = "/ckpt/jobs/default/coordinator"
 
 
 class ElasticJob:
@@ -58,8 +63,9 @@ class ElasticJob:
 
 
 @contextlib.contextmanager
-def elastic_job(names="abcd", **how):
-    with cluster(names, options=["--peer-timeout", SILENCE, "--copies", "1", "--node-wait", "500ms"]) as net:
+def elastic_job(names="abcd", options=(), begins=lambda net: None, **how):
+    with cluster(names, options=["--peer-timeout", SILENCE, "--copies", "1", "--node-wait", "500ms", *options]) as net:
+        begins(net)
         net.start()
         made = ElasticJob(net, **how)
         made.reaches(100)
@@ -178,7 +184,32 @@ def links_are_slow():
         whole(net)
 
 
-CASES = [a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place, a_stopped_daemon_wakes_up_after_it_was_replaced,
+def a_coordinator_that_reaches_etcd_and_no_node_gives_way():
+    """Its cable is pulled; a gate in each node leads to etcd all the same."""
+    gates = []
+
+    def lead_to(members):
+        def begins(net):
+            for node in net.nodes:
+                node.boot()
+                gates.append(Gate(next(iter(members)).place, node.net.listener(ETCD)))
+        return begins
+    with etcd("x") as members, contextlib.ExitStack() as ends:
+        ends.callback(lambda: [gate.close() for gate in gates])
+        with elastic_job(options=["--registry", f"etcd://127.0.0.1:{ETCD}/ckpt", "--registry-lease", "2s"], begins=lead_to(members)) as (net, job):
+            first = members.get(COORDINATOR)
+            net[first].unplug()
+            until(lambda: members.get(COORDINATOR) not in (None, first), "another node coordinates", RUN_S)
+            net[first].until_said("gives way")
+            others = [name for name in "abcd" if name != first]
+            until(lambda: max(map(job.step, others)) >= 200, "step 200", RUN_S)
+            net[first].plug()
+            equal(job.ends("abcd"), undisturbed)
+            whole(net)
+
+
+CASES = [a_coordinator_that_reaches_etcd_and_no_node_gives_way] if not why_no_etcd() else []
+CASES += [a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place, a_stopped_daemon_wakes_up_after_it_was_replaced,
          a_node_that_comes_back_when_the_job_has_ended_is_told, the_spare_is_lost_while_it_takes_over, power_is_lost_while_the_world_shrinks]
 if NIGHTLY:  # integration/test_elastic_run has some of it, with less of a network
     CASES += [power_is_lost_and_a_spare_takes_over, a_node_that_hears_nothing_is_replaced, the_coordinator_is_stopped_for_a_while,

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 
@@ -80,6 +81,15 @@ class Net:
     def ip(self, *lines):
         for line in lines:
             self.run("ip", *line.split())
+
+    def listener(self, port):
+        """A socket of this process that listens there, on the loopback."""
+        with opened("/proc/thread-self/ns/net") as home:
+            system_call("setns", self.fd, CLONE_NEWNET)
+            try:
+                return socket.create_server(("127.0.0.1", port))
+            finally:
+                system_call("setns", home, CLONE_NEWNET)
 
     def close(self):
         os.close(self.fd)

@@ -142,14 +142,14 @@ class RegistryNode:
 
 
 class Gate:
-    """Carries bytes between users and a member. A request is known by the words in it."""
+    """Carries bytes between users and a member. A request is known by the words in it. door: a socket that listens, perhaps in another namespace."""
 
-    def __init__(self, place):
+    def __init__(self, place, door=None):
         host, port = place.split(":")
         self.target, self.lock, self.ends, self.connections = (host, int(port)), threading.Lock(), set(), 0
         self.cut, self.held, self.muted, self.shut, self.happened = None, None, None, False, threading.Event()
         self.opened = threading.Event()
-        self.door = socket.create_server(("127.0.0.1", 0))
+        self.door = door or socket.create_server(("127.0.0.1", 0))
         self.place = f"127.0.0.1:{self.door.getsockname()[1]}"
         threading.Thread(target=self.serve, daemon=True).start()
 

@@ -1,0 +1,181 @@
+/* A coordinator that the nodes of its job cannot reach, as they see it and as it does. There is no net here: nobody reaches anybody. */
+#include "control/cut_off.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/control.h"
+#include "control/election.h"
+#include "daemon.h"
+#include "fake_etcd.h"
+#include "job/job.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COORDINATOR "jobs/gpt/coordinator"
+#define OURS "jobs/gpt/cut-off/b"
+#define OF_A "jobs/gpt/cut-off/a"
+#define OF_C "jobs/gpt/cut-off/c"
+
+enum { A, SELF, C, LEASE_MS = 2000 };
+
+static struct daemon d;
+static struct job job;
+
+static void on_moved(struct dispatch *dispatch, const char *name)
+{
+	(void)dispatch, (void)name;
+}
+
+/* A node of three, with two ranks of a job. */
+static void setup(void)
+{
+	static const char text[] = "a 10.0.0.1:7\nb 10.0.0.2:8\nc 10.0.0.3:9\n";
+	static char url[] = "etcd://10.0.0.9/ckpt", name[] = "b";
+	const struct election_events heard = {.moved = on_moved};
+	struct err err = {{0}};
+	log_set_level(LOG_ERROR);
+	etcd_reset();
+	daemon_init(&d);
+	d.peers.self = SELF;
+	d.runtime.config.registry = url;
+	d.runtime.config.registry_lease_ms = LEASE_MS;
+	d.runtime.config.node = name;
+	cr_assert_eq(roster_parse("test", text, strlen(text), &d.peers.roster, &err), 0, "%s", err.text);
+	cr_assert_eq(election_open(&d.control, &heard, &err), 0, "%s", err.text);
+	job = (struct job){.spread = true, .nlocal = 2};
+	snprintf(job.name, sizeof(job.name), "gpt");
+	list_push(&d.jobs.list, &job.link);
+	etcd_put("nodes/b", "10.0.0.2:8", true);
+}
+
+static void teardown(void)
+{
+	election_close(&d.control);
+	roster_free(d.peers.roster);
+}
+
+TestSuite(cut_off, .init = setup, .fini = teardown);
+
+static void tick(uint64_t ms)
+{
+	clock_skip(ms * CLOCK_NS_PER_MS);
+	election_tick(&d.control);
+}
+
+/* What our record says in that term. */
+static const char *said(uint64_t term)
+{
+	static char text[48];
+	snprintf(text, sizeof(text), "%lu 2", (unsigned long)term);
+	return text;
+}
+
+static void say(const char *key, uint64_t term, unsigned ranks)
+{
+	char text[48];
+	snprintf(text, sizeof(text), "%lu %u", (unsigned long)term, ranks);
+	etcd_put(key, text, false);
+}
+
+static bool gives_way(uint64_t term, uint32_t reached)
+{
+	char why[WIRE_TEXT_MAX];
+	return cut_off_gives_way(&d.control, "gpt", term, reached, why, sizeof(why));
+}
+
+/* This node is elected. Returns its term. */
+static uint64_t elected(void)
+{
+	tick(1000);
+	cr_assert(etcd_decide());
+	cr_assert_str_eq(etcd_value(COORDINATOR), "b");
+	return etcd_created(COORDINATOR);
+}
+
+Test(cut_off, a_node_says_so_when_it_has_not_reached_the_coordinator_for_a_lease)
+{
+	etcd_put(COORDINATOR, "a", false);
+	tick(0);
+	tick(LEASE_MS - 1);
+	cr_expect(!fake_etcd.waits, "it may come back");
+	tick(1);
+	cr_assert(fake_etcd.waits && fake_etcd.own_leased && etcd_decide());
+	cr_expect_str_eq(etcd_value(OURS), said(etcd_created(COORDINATOR)));
+	unsigned before = fake_etcd.asked;
+	tick(10000);
+	cr_expect_eq(fake_etcd.asked, before, "it is said once");
+}
+
+Test(cut_off, what_was_said_of_one_term_is_taken_back_or_said_of_the_next)
+{
+	etcd_put(COORDINATOR, "a", false);
+	tick(0);
+	tick(LEASE_MS);
+	cr_assert(etcd_decide());
+	etcd_put(COORDINATOR, NULL, false);
+	etcd_put(COORDINATOR, "c", false);
+	tick(1000);
+	cr_assert(etcd_decide());
+	cr_expect_str_eq(etcd_value(OURS), said(etcd_created(COORDINATOR)));
+	etcd_put(COORDINATOR, NULL, false);
+	elected();
+	tick(1000);
+	cr_assert(etcd_decide());
+	cr_expect_null(etcd_value(OURS), "we coordinate ourselves");
+}
+
+Test(cut_off, a_node_without_ranks_of_the_job_says_nothing)
+{
+	job.nlocal = 0;
+	etcd_put(COORDINATOR, "a", false);
+	tick(0);
+	tick(10000);
+	cr_expect(!fake_etcd.waits);
+}
+
+Test(cut_off, a_coordinator_stays_for_as_many_as_it_reaches)
+{
+	uint64_t term = elected();
+	cr_expect(!gives_way(term, 0), "nobody has said anything");
+	say(OF_A, term, 2);
+	cr_expect(!gives_way(term, 2));
+	cr_expect(gives_way(term, 1));
+	say(OF_C, term, 3);
+	cr_expect(gives_way(term, 4), "all of them together");
+	cr_expect(!gives_way(term, 5));
+}
+
+Test(cut_off, what_is_not_of_this_term_or_of_no_node_does_not_count)
+{
+	static const char *const wrong[] = {"", "7", "x 9", "1 2 3",
+					    "99999999999999999999999999999999999999999999999999"};
+	uint64_t term = elected();
+	say(OF_A, term - 1, 9);
+	say("jobs/gpt/cut-off/nobody", term, 9);
+	say("jobs/other/cut-off/c", term, 9);
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		etcd_put(OF_C, wrong[i], false);
+		cr_expect(!gives_way(term, 0), "%s", wrong[i]);
+	}
+}
+
+Test(cut_off, who_gives_way_lets_others_be_elected_first)
+{
+	uint64_t term = elected();
+	say(OF_A, term, 1);
+	tick(1000);
+	cr_assert(etcd_decide());
+	cr_expect_null(etcd_value(COORDINATOR));
+	tick(2 * LEASE_MS);
+	cr_expect(!fake_etcd.waits, "others may come");
+	tick(LEASE_MS);
+	cr_assert(etcd_decide(), "nobody has");
+	cr_expect_str_eq(etcd_value(COORDINATOR), "b");
+	cr_expect_neq(etcd_created(COORDINATOR), term, "what was said of the earlier term does not count");
+	unsigned before = fake_etcd.asked;
+	tick(1000);
+	cr_expect_eq(fake_etcd.asked, before);
+}
