@@ -49,11 +49,11 @@ def finds(check, files, expected):
 
 
 def report(cases):
-    """cases: (name, problems). Prints TAP and ends the program."""
+    """cases: (name, problems). Prints TAP, why before what, and ends the program."""
     for number, (name, problems) in enumerate(cases, 1):
-        print(f"{'not ok' if problems else 'ok'} {number} - {name}")
         for line in problems:
             print(f"# {line}")
+        print(f"{'not ok' if problems else 'ok'} {number} - {name}")
     print(f"1..{len(cases)}")
     sys.exit(any(problems for _, problems in cases))
 
