@@ -1,5 +1,6 @@
 #include "launcher/launch.h"
 
+#include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
@@ -246,6 +247,7 @@ static void hear_last_word(struct launch *launch)
 
 int launch_run(struct launch *launch)
 {
+	launch->memory_kills = cgroup_memory_kills();
 	loop(launch);
 	stay_end(launch);
 	hear_last_word(launch);

@@ -1,5 +1,7 @@
 #include "launcher/launch.h"
 
+#include "base/bytes.h"
+#include "base/cgroup.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
@@ -209,6 +211,22 @@ static void start_finished(struct launch *launch, struct launch_rank *rank, uint
 	rank->start_at = now;
 }
 
+/* The kernel says nowhere which process it was. */
+static void say_if_short_of_memory(struct launch *launch, const struct launch_rank *rank)
+{
+	char limit[32];
+	uint64_t kills = cgroup_memory_kills(), bytes = cgroup_memory_limit();
+	bool killed = WIFSIGNALED(rank->status) && WTERMSIG(rank->status) == SIGKILL;
+	if (killed && kills > launch->memory_kills)
+		launch_warn(
+			launch,
+			"rank %u: the kernel has killed a process in this control group for lack of memory%s%s: raise "
+			"its limit, or have the ranks use less",
+			rank->id, bytes == UINT64_MAX ? "" : ", its limit is ",
+			bytes == UINT64_MAX ? "" : bytes_human(limit, sizeof(limit), bytes));
+	launch->memory_kills = kills;
+}
+
 static struct launch_rank *rank_of(struct launch *launch, pid_t pid)
 {
 	for (uint32_t r = 0; r < launch->nranks; r++)
@@ -235,6 +253,7 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 	uplink_exited(&launch->link, rank->id, pid, rank->status);
 	rank->kill_at = UINT64_MAX;
 	ranks_finish(rank);
+	say_if_short_of_memory(launch, rank);
 	/* Should it not have finished after all, the daemon will want it again. */
 	bool unsafe = at_work && exited_with(rank, EXIT_PARTIAL);
 	if (unsafe)

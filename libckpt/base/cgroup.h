@@ -1,4 +1,4 @@
-/* The memory that the control groups of this process leave it: a container's ceiling is there and nowhere else. */
+/* The memory that the control groups of this process leave it: a container's ceiling is there and nowhere else. And what became of it. */
 #ifndef CKPT_BASE_CGROUP_H
 #define CKPT_BASE_CGROUP_H
 
@@ -10,5 +10,10 @@ uint64_t cgroup_memory_limit(void);
 
 /* The same for a list of groups in the form of /proc/self/cgroup and a tree like /sys/fs/cgroup. */
 uint64_t cgroup_memory_limit_of(const char *list_path, const char *tree);
+
+/* Processes that the kernel has killed for lack of memory in the group that this process is in; version 2: and in all below it. So far: it only
+ * grows. 0 also where it cannot be seen. */
+uint64_t cgroup_memory_kills(void);
+uint64_t cgroup_memory_kills_of(const char *list_path, const char *tree);
 
 #endif

@@ -186,6 +186,20 @@ def _():
     return None
 
 
+@case("a rank that the kernel kills for lack of memory is named so")
+def _():
+    greedy = "import os; x = bytearray(int(os.environ['CKPT_RANK']) << 30); print('rank 1 has', len(x))"
+    with memory_group(256) as group:
+        if not group:
+            return "no control group with a memory limit can be made here"
+        done = subprocess.run(["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh", CKPT, "run", "-n", "2", "--max-restarts", "0",
+                               "--store", new_store(), "--", sys.executable, "-c", greedy], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
+    has(done.stderr, "rank 1: the kernel has killed a process in this control group for lack of memory, its limit is 256.0 MiB",
+        "rank 1 was killed by signal 9 (Killed)")
+    expect("rank 0: the kernel" not in done.stderr, done.stderr)
+    return None
+
+
 @case("a read-only store is an error that says so")
 def _():
     if os.geteuid() == 0 and not shutil.which("setpriv"):

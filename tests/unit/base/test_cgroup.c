@@ -25,12 +25,23 @@ static void put(const char *path, const char *text)
 	fclose(f);
 }
 
-static uint64_t limit_of(const char *groups)
+static void write_list(const char *groups)
 {
 	FILE *f = fopen(list, "w");
 	fputs(groups, f);
 	fclose(f);
+}
+
+static uint64_t limit_of(const char *groups)
+{
+	write_list(groups);
 	return cgroup_memory_limit_of(list, tree);
+}
+
+static uint64_t kills_in(const char *groups)
+{
+	write_list(groups);
+	return cgroup_memory_kills_of(list, tree);
 }
 
 static void setup(void)
@@ -98,6 +109,20 @@ Test(cgroup, nonsense_is_no_limit)
 	cr_expect_eq(limit_of("0::/\n"), UINT64_MAX);
 	cr_expect_eq(limit_of("\n::\nmemory\n"), UINT64_MAX);
 	cr_expect_eq(cgroup_memory_limit_of("/nowhere", tree), UINT64_MAX);
+}
+
+Test(cgroup, who_was_killed_is_counted_where_the_process_is)
+{
+	put("memory.events", "low 0\noom 9\noom_kill 9\n");
+	put("job/memory.events", "low 0\nhigh 7\nmax 4\noom 3\noom_kill 2\noom_group_kill 1\n");
+	cr_expect_eq(kills_in("0::/job\n"), 2);
+	cr_expect_eq(kills_in("0::/docker/0123456789abcdef\n"), 9, "a container knows its own by no name");
+	put("memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+	cr_expect_eq(kills_in("4:memory:/job\n"), 5);
+	put("job/memory.events", "oom_kill x\n");
+	cr_expect_eq(kills_in("0::/job\n"), 0);
+	cr_expect_eq(kills_in("memory\n"), 0);
+	cr_expect_eq(cgroup_memory_kills_of("/nowhere", tree), 0);
 }
 
 Test(cgroup, this_process_has_an_answer)
