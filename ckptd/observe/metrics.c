@@ -5,25 +5,14 @@
 #include "checkpoint/room.h"
 #include "cluster/room.h"
 #include "control/room.h"
-#include "format/document/json_out.h"
 #include "job/room.h"
 #include "observe/health.h"
+#include "observe/metric_text.h"
 #include "observe/observe.h"
 #include "replication/room.h"
 #include "runtime/room.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
-/* ---- the format ------------------------------------------------------------------------------------------------ */
-
-/* One label or two of a sample. A rank is a number, all else is text. */
-struct labels {
-	const char *name[2], *value[2];
-	int rank; /* -1: none */
-};
-
-static const struct labels no_labels = {.rank = -1};
+/* ---- whose it is ------------------------------------------------------------------------------------------------ */
 
 /* Not "job", which is Prometheus' own label for what it scrapes. */
 static struct labels of_job(const struct job *job)
@@ -38,122 +27,12 @@ static struct labels of_rank(const struct rank *rank)
 	return l;
 }
 
-static struct labels and (struct labels l, const char *name, const char *value)
-{
-	unsigned at = l.name[0] ? 1 : 0;
-	l.name[at] = name;
-	l.value[at] = value;
-	return l;
-}
-
-static void put_value(struct wbuf *out, const char *text)
-{
-	wbuf_u8(out, '"');
-	for (; *text; text++) {
-		if (*text == '\n') {
-			jout_raw(out, "\\n");
-			continue;
-		}
-		if (*text == '"' || *text == '\\')
-			wbuf_u8(out, '\\');
-		wbuf_u8(out, (uint8_t)*text);
-	}
-	wbuf_u8(out, '"');
-}
-
-static void put_labels(struct wbuf *out, struct labels l, const char *le)
-{
-	const char *before = "{";
-	for (unsigned i = 0; i < 2 && l.name[i]; i++, before = ",") {
-		jout_raw(out, before);
-		jout_raw(out, l.name[i]);
-		jout_raw(out, "=");
-		put_value(out, l.value[i]);
-	}
-	char text[32];
-	if (l.rank >= 0) {
-		snprintf(text, sizeof(text), "%srank=\"%d\"", before, l.rank);
-		jout_raw(out, text);
-		before = ",";
-	}
-	if (le) {
-		snprintf(text, sizeof(text), "%sle=\"%s\"", before, le);
-		jout_raw(out, text);
-		before = ",";
-	}
-	if (*before == ',')
-		jout_raw(out, "}");
-}
-
-static void family(struct wbuf *out, const char *name, const char *type, const char *help)
-{
-	jout_raw(out, "# HELP ");
-	jout_raw(out, name);
-	jout_raw(out, " ");
-	jout_raw(out, help);
-	jout_raw(out, "\n# TYPE ");
-	jout_raw(out, name);
-	jout_raw(out, " ");
-	jout_raw(out, type);
-	jout_raw(out, "\n");
-}
-
-/* What stands before a value. */
-static void put_name(struct wbuf *out, const char *name, const char *part, struct labels l, const char *le)
-{
-	jout_raw(out, name);
-	jout_raw(out, part);
-	put_labels(out, l, le);
-	jout_raw(out, " ");
-}
-
-static void sample_part(struct wbuf *out, const char *name, const char *part, struct labels l, const char *le,
-			uint64_t value)
-{
-	put_name(out, name, part, l, le);
-	jout_u64(out, value);
-	jout_raw(out, "\n");
-}
-
-static void sample(struct wbuf *out, const char *name, struct labels l, uint64_t value)
-{
-	sample_part(out, name, "", l, NULL, value);
-}
-
-static void seconds_part(struct wbuf *out, const char *name, const char *part, struct labels l, uint64_t ns)
-{
-	char text[40];
-	snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64 "\n", (uint64_t)(ns / CLOCK_NS_PER_S),
-		 (uint64_t)(ns % CLOCK_NS_PER_S));
-	put_name(out, name, part, l, NULL);
-	jout_raw(out, text);
-}
-
-static void sample_seconds(struct wbuf *out, const char *name, struct labels l, uint64_t ns)
-{
-	seconds_part(out, name, "", l, ns);
-}
-
-static void sample_histogram(struct wbuf *out, const char *name, struct labels l, const struct histogram *h)
-{
-	uint64_t below = 0;
-	for (unsigned i = 0; i < HISTOGRAM_BOUNDS; i++) {
-		char le[32];
-		snprintf(le, sizeof(le), "%g", (double)histogram_bound_ns(i) / 1e9);
-		below += h->buckets[i];
-		sample_part(out, name, "_bucket", l, le, below);
-	}
-	sample_part(out, name, "_bucket", l, "+Inf", h->count);
-	seconds_part(out, name, "_sum", l, h->sum_ns);
-	sample_part(out, name, "_count", l, NULL, h->count);
-}
-
 /* ---- of the daemon --------------------------------------------------------------------------------------------- */
 
 static void gauge(struct wbuf *out, const char *name, const char *help, uint64_t value)
 {
-	family(out, name, "gauge", help);
-	sample(out, name, no_labels, value);
+	metric_family(out, name, "gauge", help);
+	metric_sample(out, name, no_labels, value);
 }
 
 static void put_health(struct observe *observe, struct wbuf *out)
@@ -166,11 +45,13 @@ static void put_health(struct observe *observe, struct wbuf *out)
 	}
 	unsigned n = health_find(observe, found, HEALTH_MAX, &severity);
 	gauge(out, "ckpt_health_status", "0 ok, 1 degraded, 2 failing.", severity);
-	family(out, "ckpt_health_finding", "gauge",
-	       "1 for each finding of /healthz; job_name is empty when it is of the daemon.");
+	metric_family(out, "ckpt_health_finding", "gauge",
+		      "1 for each finding of /healthz; job_name is empty when it is of the daemon.");
 	for (unsigned i = 0; i < n; i++)
-		sample(out, "ckpt_health_finding",
-		       and(and(no_labels, "code", health_code_name(found[i].code)), "job_name", found[i].job), 1);
+		metric_sample(out, "ckpt_health_finding",
+			      labels_and(labels_and(no_labels, "code", health_code_name(found[i].code)), "job_name",
+					 found[i].job),
+			      1);
 }
 
 static void put_cluster(struct observe *observe, struct wbuf *out)
@@ -190,14 +71,15 @@ static void put_cluster(struct observe *observe, struct wbuf *out)
 		{"ckpt_copies_fetched_total", "Copies fetched from other nodes.", n->fetched},
 		{"ckpt_copies_fetch_failed_total", "Fetches that failed.", n->fetch_failed},
 	};
-	family(out, "ckpt_node_up", "gauge", "1: there is a session with that node.");
+	metric_family(out, "ckpt_node_up", "gauge", "1: there is a session with that node.");
 	for (unsigned i = 0; i < observe->peers->roster->n; i++)
 		if (roster_has(observe->peers->roster, i) && i != observe->peers->self)
-			sample(out, "ckpt_node_up", and(no_labels, "node", observe->peers->roster->nodes[i].name),
-			       net_is_up(observe->peers->net, i));
+			metric_sample(out, "ckpt_node_up",
+				      labels_and(no_labels, "node", observe->peers->roster->nodes[i].name),
+				      net_is_up(observe->peers->net, i));
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
-		family(out, counters[i].name, "counter", counters[i].help);
-		sample(out, counters[i].name, no_labels, counters[i].value);
+		metric_family(out, counters[i].name, "counter", counters[i].help);
+		metric_sample(out, counters[i].name, no_labels, counters[i].value);
 	}
 }
 
@@ -208,20 +90,21 @@ static void put_registry(struct observe *observe, struct wbuf *out)
 		return;
 	gauge(out, "ckpt_registry_synced", "1: the registry is followed; 0: it is away.", v.synced);
 	gauge(out, "ckpt_registry_coordinated_jobs", "Jobs that this node coordinates.", v.coordinates);
-	family(out, "ckpt_registry_transactions_total", "counter", "Asked of the registry.");
-	sample(out, "ckpt_registry_transactions_total", no_labels, v.transactions);
-	family(out, "ckpt_registry_outages_total", "counter", "Times that the registry was away.");
-	sample(out, "ckpt_registry_outages_total", no_labels, v.outages);
+	metric_family(out, "ckpt_registry_transactions_total", "counter", "Asked of the registry.");
+	metric_sample(out, "ckpt_registry_transactions_total", no_labels, v.transactions);
+	metric_family(out, "ckpt_registry_outages_total", "counter", "Times that the registry was away.");
+	metric_sample(out, "ckpt_registry_outages_total", no_labels, v.outages);
 }
 
 static void put_daemon(struct observe *observe, struct wbuf *out)
 {
 	struct space_view space = space_get(observe->storage->space);
-	family(out, "ckpt_build_info", "gauge", "The release, and the name of the node.");
-	sample(out, "ckpt_build_info",
-	       and(and(no_labels, "version", CKPT_VERSION), "node", observe->runtime->config.node), 1);
-	family(out, "ckpt_uptime_seconds", "gauge", "Since the daemon was started.");
-	sample_seconds(out, "ckpt_uptime_seconds", no_labels, clock_now() - observe->runtime->started_ns);
+	metric_family(out, "ckpt_build_info", "gauge", "The release, and the name of the node.");
+	metric_sample(out, "ckpt_build_info",
+		      labels_and(labels_and(no_labels, "version", CKPT_VERSION), "node", observe->runtime->config.node),
+		      1);
+	metric_family(out, "ckpt_uptime_seconds", "gauge", "Since the daemon was started.");
+	metric_seconds(out, "ckpt_uptime_seconds", no_labels, clock_now() - observe->runtime->started_ns);
 	gauge(out, "ckpt_memory_used_bytes", "Of the arenas of all jobs.", observe->runtime->memory.arenas);
 	gauge(out, "ckpt_memory_tables_bytes", "Counted towards the limit for what is registered.",
 	      observe->runtime->memory.tables);
@@ -314,15 +197,16 @@ static void put_numbers(struct observe *observe, struct wbuf *out)
 {
 	for (size_t i = 0; i < sizeof(job_metrics) / sizeof(job_metrics[0]); i++) {
 		const struct job_metric *m = &job_metrics[i];
-		family(out, m->name, m->type, m->help);
-		EACH_JOB(observe, job)(m->ns ? sample_seconds : sample)(out, m->name, of_job(job), m->of(job));
+		metric_family(out, m->name, m->type, m->help);
+		EACH_JOB(observe, job)(m->ns ? metric_seconds : metric_sample)(out, m->name, of_job(job), m->of(job));
 	}
-	family(out, "ckpt_saves_failed_total", "counter", "Saves that did not get as far as was asked, by reason.");
+	metric_family(out, "ckpt_saves_failed_total", "counter",
+		      "Saves that did not get as far as was asked, by reason.");
 	EACH_JOB(observe, job)
 	for (int why = 0; why < SAVE_FAILURE_END; why++)
-		sample(out, "ckpt_saves_failed_total",
-		       and(of_job(job), "reason", save_failure_name((enum save_failure)why)),
-		       job->save_stats.failed[why]);
+		metric_sample(out, "ckpt_saves_failed_total",
+			      labels_and(of_job(job), "reason", save_failure_name((enum save_failure)why)),
+			      job->save_stats.failed[why]);
 }
 
 static double every_of(const struct job_interval *i, const struct interval_tier *t, uint64_t every)
@@ -361,65 +245,58 @@ static const struct {
 	{"ckpt_interval_mtbf_seconds", "The time between failures that the interval follows from.", mtbf_of},
 };
 
-static void sample_real(struct wbuf *out, const char *name, struct labels l, double value)
-{
-	char text[40];
-	snprintf(text, sizeof(text), " %.9g\n", value);
-	jout_raw(out, name);
-	put_labels(out, l, NULL);
-	jout_raw(out, text);
-}
-
 static void put_intervals(struct observe *observe, struct wbuf *out)
 {
 	for (size_t m = 0; m < sizeof(interval_metrics) / sizeof(interval_metrics[0]); m++) {
-		family(out, interval_metrics[m].name, "gauge", interval_metrics[m].help);
+		metric_family(out, interval_metrics[m].name, "gauge", interval_metrics[m].help);
 		EACH_JOB(observe, job)
 		{
 			const struct job_interval *i = &job->interval;
 			if (!i->plan.steps)
 				continue;
-			sample_real(out, interval_metrics[m].name, and(of_job(job), "tier", "memory"),
+			metric_real(out, interval_metrics[m].name, labels_and(of_job(job), "tier", "memory"),
 				    interval_metrics[m].of(i, &i->plan.memory, i->held.memory_every));
-			sample_real(out, interval_metrics[m].name, and(of_job(job), "tier", "storage"),
+			metric_real(out, interval_metrics[m].name, labels_and(of_job(job), "tier", "storage"),
 				    interval_metrics[m].of(i, &i->plan.storage, i->held.storage_every));
 		}
 	}
-	family(out, "ckpt_losses_total", "counter",
-	       "Restores that followed from a loss, by where the state came from; none: there was nothing to restore.");
+	metric_family(out, "ckpt_losses_total", "counter",
+		      "Restores that followed from a loss, by where the state came from; none: there was nothing to "
+		      "restore.");
 	EACH_JOB(observe, job)
 	for (uint32_t source = 0; source <= WIRE_FROM_STORAGE; source++)
-		sample(out, "ckpt_losses_total", and(of_job(job), "source", source_name(source)),
-		       job->recovery_log.losses[source]);
+		metric_sample(out, "ckpt_losses_total", labels_and(of_job(job), "source", source_name(source)),
+			      job->recovery_log.losses[source]);
 }
 
 static void put_histograms(struct observe *observe, struct wbuf *out)
 {
-	family(out, "ckpt_save_captured_seconds", "histogram", "From begin until captured on every rank.");
+	metric_family(out, "ckpt_save_captured_seconds", "histogram", "From begin until captured on every rank.");
 	EACH_JOB(observe, job)
-	sample_histogram(out, "ckpt_save_captured_seconds", of_job(job), &job->save_stats.captured);
-	family(out, "ckpt_save_replicated_seconds", "histogram", "From begin until held by other nodes, too.");
+	metric_histogram(out, "ckpt_save_captured_seconds", of_job(job), &job->save_stats.captured);
+	metric_family(out, "ckpt_save_replicated_seconds", "histogram", "From begin until held by other nodes, too.");
 	EACH_JOB(observe, job)
-	sample_histogram(out, "ckpt_save_replicated_seconds", of_job(job), &job->save_stats.replicated);
-	family(out, "ckpt_save_durable_seconds", "histogram", "From begin until committed on storage.");
+	metric_histogram(out, "ckpt_save_replicated_seconds", of_job(job), &job->save_stats.replicated);
+	metric_family(out, "ckpt_save_durable_seconds", "histogram", "From begin until committed on storage.");
 	EACH_JOB(observe, job)
-	sample_histogram(out, "ckpt_save_durable_seconds", of_job(job), &job->save_stats.durable);
-	family(out, "ckpt_save_verified_seconds", "histogram", "From begin until read back and matched.");
+	metric_histogram(out, "ckpt_save_durable_seconds", of_job(job), &job->save_stats.durable);
+	metric_family(out, "ckpt_save_verified_seconds", "histogram", "From begin until read back and matched.");
 	EACH_JOB(observe, job)
-	sample_histogram(out, "ckpt_save_verified_seconds", of_job(job), &job->save_stats.verified);
-	family(out, "ckpt_recovery_gather_seconds", "histogram",
-	       "From a new epoch until all ranks ask for the restore: replacing and joining.");
+	metric_histogram(out, "ckpt_save_verified_seconds", of_job(job), &job->save_stats.verified);
+	metric_family(out, "ckpt_recovery_gather_seconds", "histogram",
+		      "From a new epoch until all ranks ask for the restore: replacing and joining.");
 	EACH_JOB(observe, job)
-	sample_histogram(out, "ckpt_recovery_gather_seconds", of_job(job), &job->recovery_log.gather);
-	family(out, "ckpt_recovery_seconds", "histogram",
-	       "From the last heartbeat of who was lost, or what is first known, until all ranks have done a new "
-	       "step.");
-	EACH_JOB(observe, job) sample_histogram(out, "ckpt_recovery_seconds", of_job(job), &job->recovery_log.total);
-	family(out, "ckpt_restore_seconds", "histogram",
-	       "From when all ranks have asked until the daemon has what they restore, by source.");
+	metric_histogram(out, "ckpt_recovery_gather_seconds", of_job(job), &job->recovery_log.gather);
+	metric_family(
+		out, "ckpt_recovery_seconds", "histogram",
+		"From the last heartbeat of who was lost, or what is first known, until all ranks have done a new "
+		"step.");
+	EACH_JOB(observe, job) metric_histogram(out, "ckpt_recovery_seconds", of_job(job), &job->recovery_log.total);
+	metric_family(out, "ckpt_restore_seconds", "histogram",
+		      "From when all ranks have asked until the daemon has what they restore, by source.");
 	EACH_JOB(observe, job)
 	for (uint32_t source = WIRE_FROM_MEMORY; source <= WIRE_FROM_STORAGE; source++)
-		sample_histogram(out, "ckpt_restore_seconds", and(of_job(job), "source", source_name(source)),
+		metric_histogram(out, "ckpt_restore_seconds", labels_and(of_job(job), "source", source_name(source)),
 				 &job->recovery_log.restore[source]);
 }
 
@@ -428,41 +305,41 @@ static void put_histograms(struct observe *observe, struct wbuf *out)
 static void put_rank_numbers(struct observe *observe, struct wbuf *out)
 {
 	uint64_t now = clock_now();
-	family(out, "ckpt_rank_joined", "gauge", "1: the rank takes part in the epoch.");
+	metric_family(out, "ckpt_rank_joined", "gauge", "1: the rank takes part in the epoch.");
 	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		sample(out, "ckpt_rank_joined", of_rank(&job->ranks[r]), job->ranks[r].state == RANK_JOINED);
-	family(out, "ckpt_rank_hung", "gauge", "1: no heartbeat for the hang timeout.");
+		metric_sample(out, "ckpt_rank_joined", of_rank(&job->ranks[r]), job->ranks[r].state == RANK_JOINED);
+	metric_family(out, "ckpt_rank_hung", "gauge", "1: no heartbeat for the hang timeout.");
 	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		sample(out, "ckpt_rank_hung", of_rank(&job->ranks[r]), job->ranks[r].hung);
-	family(out, "ckpt_rank_arena_bytes", "gauge", "Of the rank's arena.");
-	EACH_JOB(observe, job)
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].mem)
-			sample(out, "ckpt_rank_arena_bytes", of_rank(&job->ranks[r]), job->ranks[r].mem->size);
-	family(out, "ckpt_rank_step", "gauge", "The step of the last heartbeat.");
+		metric_sample(out, "ckpt_rank_hung", of_rank(&job->ranks[r]), job->ranks[r].hung);
+	metric_family(out, "ckpt_rank_arena_bytes", "gauge", "Of the rank's arena.");
 	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
-			sample(out, "ckpt_rank_step", of_rank(&job->ranks[r]),
-			       atomic_load(&job->ranks[r].mem->head->flight.step));
-	family(out, "ckpt_rank_heartbeat_age_seconds", "gauge", "Since the last heartbeat.");
+			metric_sample(out, "ckpt_rank_arena_bytes", of_rank(&job->ranks[r]), job->ranks[r].mem->size);
+	metric_family(out, "ckpt_rank_step", "gauge", "The step of the last heartbeat.");
+	EACH_JOB(observe, job)
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			metric_sample(out, "ckpt_rank_step", of_rank(&job->ranks[r]),
+				      atomic_load(&job->ranks[r].mem->head->flight.step));
+	metric_family(out, "ckpt_rank_heartbeat_age_seconds", "gauge", "Since the last heartbeat.");
 	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		uint64_t beat = job->ranks[r].mem ? atomic_load(&job->ranks[r].mem->head->flight.beat_ns) : 0;
 		if (beat && beat <= now)
-			sample_seconds(out, "ckpt_rank_heartbeat_age_seconds", of_rank(&job->ranks[r]), now - beat);
+			metric_seconds(out, "ckpt_rank_heartbeat_age_seconds", of_rank(&job->ranks[r]), now - beat);
 	}
 }
 
 static void put_ranks(struct observe *observe, struct wbuf *out)
 {
 	put_rank_numbers(observe, out);
-	family(out, "ckpt_step_seconds", "histogram", "How long the steps of a rank take, by its heartbeats.");
+	metric_family(out, "ckpt_step_seconds", "histogram", "How long the steps of a rank take, by its heartbeats.");
 	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		sample_histogram(out, "ckpt_step_seconds", of_rank(&job->ranks[r]), &job->ranks[r].pace.steps);
+		metric_histogram(out, "ckpt_step_seconds", of_rank(&job->ranks[r]), &job->ranks[r].pace.steps);
 }
 
 int metrics_encode(struct observe *observe, struct wbuf *out)
