@@ -682,7 +682,9 @@ void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase);
  * be NULL), its sequence number in the communicator, its bytes. Like ckpt_beat, it does nothing
  * before ckpt_join, and `s` may be NULL. */
 void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes);
-/* Notes in the flight record that this rank leaves a collective. `s` may be NULL. */
+/* Notes in the flight record that this rank leaves a collective. The time in between tells who
+ * waits for whom: call it when the collective is over, not when it was only begun. `s` may be
+ * NULL. */
 void ckpt_collective_leave(ckpt *s);
 /* Returns 1 when the operator has asked the job to end (SIGTERM to ckpt run, ckpt halt).
  *

@@ -80,12 +80,25 @@ void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes
 	stage_put(stage);
 }
 
+/* The thread that enters is the only writer. A process before it may have died while seq was odd. */
+static void leave(struct arena_flight *flight, struct arena_waited *waited)
+{
+	uint64_t seq = atomic_load_explicit(&waited->seq, memory_order_relaxed) | 1;
+	uint64_t ns = clock_now() - atomic_load_explicit(&flight->coll_since_ns, memory_order_relaxed);
+	atomic_store_explicit(&waited->seq, seq, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&flight->in_collective, 0, memory_order_release);
+	atomic_store_explicit(&waited->ns, atomic_load_explicit(&waited->ns, memory_order_relaxed) + ns,
+			      memory_order_relaxed);
+	atomic_store_explicit(&waited->seq, seq + 1, memory_order_release);
+}
+
 void ckpt_collective_leave(ckpt *s)
 {
 	struct stage *stage;
 	struct arena_flight *flight = flight_of(s, &stage);
-	if (flight)
-		atomic_store_explicit(&flight->in_collective, 0, memory_order_release);
+	if (flight && atomic_load_explicit(&flight->in_collective, memory_order_relaxed))
+		leave(flight, &stage_head(stage)->waited);
 	stage_put(stage);
 }
 

@@ -180,6 +180,12 @@ struct arena_asked {
 	_Atomic uint64_t stall_ns, stalls; /* spent in begin and fence, of so many saves */
 };
 
+/* Written by the rank, under a sequence lock together with in_collective when it leaves one: how long it was in the collectives that it has
+ * left, in all since the arena is there; and twice their number, odd while it changes. Unused where the library is older. */
+struct arena_waited {
+	_Atomic uint64_t seq, ns;
+};
+
 /* The world that the arena was made for is over: no epoch has this number. */
 #define ARENA_EPOCH_OVER UINT32_MAX
 
@@ -216,7 +222,8 @@ struct arena_head {
 	_Atomic uint32_t pinning; /* rank: it waits for that, and the daemon is not to put it off */
 	_Alignas(64) struct arena_schedule schedules[ARENA_SCHEDULES]; /* unused where the daemon is older */
 	_Alignas(64) struct arena_asked asked;                         /* unused where the library is older */
-	_Atomic uint32_t schedules_kept; /* daemon: 1: it answers what is asked; 0: it is older */
+	_Atomic uint32_t schedules_kept;         /* daemon: 1: it answers what is asked; 0: it is older */
+	_Alignas(64) struct arena_waited waited; /* unused where the library is older; stays where the daemon is */
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

@@ -21,3 +21,21 @@ void flight_look(const struct arena_head *head, struct flight_view *view)
 	view->since_ns = atomic_load(&flight->coll_since_ns);
 	copy_op(view->op, flight->coll_op);
 }
+
+enum { TRIES = 8 }; /* a rank can have died in the middle */
+
+struct flight_waited flight_waited(const struct arena_head *head, uint64_t now)
+{
+	struct flight_waited all = {0};
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t seq = atomic_load_explicit(&head->waited.seq, memory_order_acquire);
+		all = (struct flight_waited){.ns = atomic_load(&head->waited.ns), .left = seq / 2};
+		bool in = atomic_load(&head->flight.in_collective) != 0;
+		uint64_t since = atomic_load(&head->flight.coll_since_ns);
+		if (in && since <= now)
+			all.ns += now - since;
+		if (!(seq & 1) && atomic_load(&head->waited.seq) == seq)
+			break;
+	}
+	return all;
+}

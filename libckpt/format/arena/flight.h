@@ -21,4 +21,12 @@ struct flight_view {
 /* A copy. While the rank writes it may be a mixture: of two collectives, never of two memories. */
 void flight_look(const struct arena_head *head, struct flight_view *view);
 
+struct flight_waited {
+	uint64_t ns;   /* in collectives until now, the one that it is in included */
+	uint64_t left; /* collectives */
+};
+
+/* In all, since the arena is there. While the rank lives neither goes down. */
+struct flight_waited flight_waited(const struct arena_head *head, uint64_t now);
+
 #endif

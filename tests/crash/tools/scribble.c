@@ -291,6 +291,7 @@ static void round_of(struct hostile *h)
 		break;
 	case 4:
 		noise(h, &head->flight, sizeof(head->flight));
+		noise(h, &head->waited, sizeof(head->waited));
 		break;
 	case 5: {
 		struct arena_slot *slot = begin(h);

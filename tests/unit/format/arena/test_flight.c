@@ -45,3 +45,18 @@ Test(flight, a_name_is_printable_and_ends)
 	flight_look(&head, &is);
 	cr_expect_str_eq(is.op, "???????????????");
 }
+
+Test(flight, the_time_in_collectives_grows_while_it_is_in_one)
+{
+	head.waited.ns = 500;
+	head.waited.seq = 6;
+	head.flight.coll_since_ns = 900;
+	struct flight_waited all = flight_waited(&head, 1000);
+	cr_expect(all.ns == 500 && all.left == 3);
+	head.flight.in_collective = 1;
+	all = flight_waited(&head, 1000);
+	cr_expect(all.ns == 600 && all.left == 3);
+	cr_expect_eq(flight_waited(&head, 800).ns, 500u, "a clock that is behind");
+	head.waited.seq = 7; /* it has died while it left */
+	cr_expect_eq(flight_waited(&head, 1000).left, 3u);
+}

@@ -330,6 +330,15 @@ Test(session, the_flight_record_is_written)
 	cr_assert_str_eq(head->flight.coll_op, "reduce_scatter_");
 	ckpt_collective_leave(c.s[0]);
 	cr_assert_eq(head->flight.in_collective, 0);
+	cr_assert_eq(head->waited.seq, 2);
+	uint64_t ns = head->waited.ns;
+	cr_assert(ns > 0 && ns <= clock_now() - before);
+	ckpt_collective_leave(c.s[0]);
+	cr_assert_eq(head->waited.seq, 2, "it was in none");
+	head->waited.seq = 3; /* another process has died while it left one */
+	ckpt_collective_enter(c.s[0], "barrier", 8, 0);
+	ckpt_collective_leave(c.s[0]);
+	cr_assert(head->waited.seq == 4 && head->waited.ns > ns);
 	cr_assert_eq(ckpt_should_stop(c.s[0]), 0);
 	atomic_store(&head->stop, 1);
 	cr_assert_eq(ckpt_should_stop(c.s[0]), 1);
