@@ -18,6 +18,7 @@
 #include "job/halt.h"
 #include "job/interval.h"
 #include "job/resize.h"
+#include "job/straggler_watch.h"
 #include "restore/room.h"
 #include "runtime/room.h"
 #include "save/room.h"
@@ -105,6 +106,7 @@ struct job {
 	struct save_stats save_stats;
 	struct recovery_log recovery_log;
 	struct job_interval interval;
+	struct straggler_watch stragglers;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
 	bool linked;           /* its coordinator is in reach, and was told all that holds */

@@ -96,6 +96,7 @@ bool job_tick(struct job *job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_watch_beat(&job->ranks[r], now);
 	interval_look(job);
+	straggler_watch_tick(job, now);
 	recoveries_tick(job, now);
 	former_tick(job, now);
 	if (!may_end(job, now))

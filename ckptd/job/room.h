@@ -14,5 +14,6 @@
 #include "job/jobs.h"
 #include "job/prefault.h"
 #include "job/spill.h"
+#include "job/straggler_watch.h"
 
 #endif

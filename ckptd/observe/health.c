@@ -66,6 +66,10 @@ static const struct {
 		{"REGISTRY_AWAY", HEALTH_DEGRADED,
 		 "Look whether etcd runs, has a leader, and can be reached from this node. Training and "
 		 "saves to memory go on; no coordinator can be elected until it is back."},
+	[HEALTH_STRAGGLER] =
+		{"STRAGGLER", HEALTH_NOTICE,
+		 "Compare its GPU's clock, temperature and errors, and what else runs beside it, with those of the "
+		 "others. If the node is to blame, let it go: ckpt drain."},
 	[HEALTH_MEMORY_FULL] = {"MEMORY_FULL", HEALTH_NOTICE,
 				"Another job may not fit: raise --memory-limit, or end a job that is not needed."},
 	[HEALTH_NO_STORE] = {"NO_STORE", HEALTH_NOTICE,
@@ -242,6 +246,15 @@ static void look_at_ranks(struct look *look)
 		add(look, HEALTH_NO_HUGE_PAGES, "the arenas of %u ranks lie in ordinary pages", small);
 }
 
+static void look_at_stragglers(struct look *look)
+{
+	const struct straggler_watch *w = &look->job->stragglers;
+	char text[HEALTH_TEXT_MAX];
+	for (uint32_t i = 0; i < w->nepisodes; i++)
+		if (!w->episodes[i].until_wall_ns)
+			add(look, HEALTH_STRAGGLER, "%s", straggler_text(&w->episodes[i], text, sizeof(text)));
+}
+
 static void look_at_copies(struct look *look)
 {
 	const struct copies *c = &look->job->copies;
@@ -293,6 +306,7 @@ unsigned health_find(struct observe *observe, struct finding *found, unsigned ma
 		look.job = list_entry(node, struct job, link);
 		look_at_storage(&look);
 		look_at_ranks(&look);
+		look_at_stragglers(&look);
 		look_at_copies(&look);
 		look_at_coordinator(&look);
 		look_at_restore(&look);

@@ -333,9 +333,35 @@ static void put_rank_numbers(struct observe *observe, struct wbuf *out)
 	}
 }
 
+static void put_stragglers(struct observe *observe, struct wbuf *out)
+{
+	metric_family(out, "ckpt_rank_collective_seconds_total", "counter",
+		      "In collectives that the rank has left, by its flight record.");
+	EACH_JOB(observe, job)
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			metric_seconds(out, "ckpt_rank_collective_seconds_total", of_rank(&job->ranks[r]),
+				       atomic_load(&job->ranks[r].mem->head->waited.ns));
+	metric_family(out, "ckpt_rank_straggler", "gauge",
+		      "1: the rank is late again and again, and the others wait for it.");
+	EACH_JOB(observe, job)
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->stragglers.now.ranks[r].compared)
+			metric_sample(out, "ckpt_rank_straggler", of_rank(&job->ranks[r]),
+				      job->stragglers.now.ranks[r].late);
+	metric_family(out, "ckpt_rank_straggler_cost_ratio", "gauge",
+		      "Share of the time for which the others wait for this rank alone, at most.");
+	EACH_JOB(observe, job)
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->stragglers.now.ranks[r].compared)
+			metric_real(out, "ckpt_rank_straggler_cost_ratio", of_rank(&job->ranks[r]),
+				    job->stragglers.now.ranks[r].cost);
+}
+
 static void put_ranks(struct observe *observe, struct wbuf *out)
 {
 	put_rank_numbers(observe, out);
+	put_stragglers(observe, out);
 	metric_family(out, "ckpt_step_seconds", "histogram", "How long the steps of a rank take, by its heartbeats.");
 	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)

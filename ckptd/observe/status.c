@@ -75,6 +75,16 @@ static json_t *collective_json(const struct flight_view *is, uint64_t now)
 			 plain_json_ms(is->since_ns <= now, now - is->since_ns));
 }
 
+/* How it compares with the others of this node; null: it is not compared with them. */
+static json_t *straggler_json(const struct rank *rank)
+{
+	const struct stragglers *all = &rank->job->stragglers.now;
+	const struct straggler_rank *is = &all->ranks[rank->index];
+	if (!all->rounds || !is->compared)
+		return json_null();
+	return json_pack("{s:b, s:f, s:f, s:f}", "is", is->late, "own", is->own, "ratio", is->ratio, "cost", is->cost);
+}
+
 static json_t *rank_json(const struct rank *rank, uint64_t now)
 {
 	json_t *j = json_pack("{s:i, s:s, s:i, s:b, s:o}", "rank", (int)rank->id, "state", rank_state_name(rank->state),
@@ -93,6 +103,7 @@ static json_t *rank_json(const struct rank *rank, uint64_t now)
 			    is.beat_ns && is.beat_ns <= now ? json_integer((json_int_t)((now - is.beat_ns) / 1000000))
 							    : json_null());
 	json_object_set_new(j, "collective", collective_json(&is, now));
+	json_object_set_new(j, "straggler", straggler_json(rank));
 	return j;
 }
 
@@ -259,6 +270,21 @@ static json_t *fault_json(const struct fault_record *f)
 			 plain_json_ms(!pending, f->after_ns), "text", plain_json_text(f->text));
 }
 
+static json_t *stragglers_json(const struct straggler_watch *w)
+{
+	json_t *list = json_array();
+	for (uint32_t i = 0; i < w->nepisodes; i++) {
+		const struct straggler_episode *e = &w->episodes[i];
+		json_array_append_new(
+			list, json_pack("{s:i, s:I, s:o, s:o, s:f, s:f, s:o}", "rank", (int)e->rank, "since_ns",
+					(json_int_t)e->since_wall_ns, "until_ns",
+					e->until_wall_ns ? json_integer((json_int_t)e->until_wall_ns) : json_null(),
+					"lasted_ms", plain_json_ms(true, e->lasted_ns), "ratio", e->ratio, "cost",
+					straggler_cost(e), "cost_ms", plain_json_ms(true, (uint64_t)e->lost_ns)));
+	}
+	return list;
+}
+
 static json_t *faults_json(const struct faults *faults, const struct job *job)
 {
 	json_t *list = json_array();
@@ -276,14 +302,14 @@ static json_t *job_json(const struct observe *observe, struct job *job, uint64_t
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
-	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
+	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 			 "name", job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
 			 "stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots,
 			 "committed", (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed,
 			 "verified", (json_int_t)job->saves.verified, "saves", saves_json(&job->save_stats), "copies",
 			 copies_json(job), "recoveries", recoveries_json(job), "faults",
-			 faults_json(observe->faults, job), "interval", interval_json(job), "policy",
-			 policy_json(&job->policy));
+			 faults_json(observe->faults, job), "stragglers", stragglers_json(&job->stragglers), "interval",
+			 interval_json(job), "policy", policy_json(&job->policy));
 }
 
 static json_t *disk_json(const struct observe *observe)

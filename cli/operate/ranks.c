@@ -75,6 +75,20 @@ static void collective_cells(struct table *t, const json_t *collective)
 	time_cell(t, in, field(collective, "entered_ms"), "");
 }
 
+static void straggler_cells(struct table *t, const json_t *straggler)
+{
+	if (!json_is_object(straggler)) {
+		table_cell(t, TONE_DIM, "-");
+		table_cell(t, TONE_DIM, "-");
+		return;
+	}
+	table_cell(t, TONE_PLAIN, "%.0f%%", 100 * json_number_value(field(straggler, "own")));
+	if (json_is_true(field(straggler, "is")))
+		table_cell(t, TONE_WARN, "yes, costs %.0f%%", 100 * json_number_value(field(straggler, "cost")));
+	else
+		table_cell(t, TONE_PLAIN, "no");
+}
+
 static enum tone tone_of(const char *doing)
 {
 	return !strcmp(doing, "hangs") ? TONE_BAD : !strcmp(doing, "absent") ? TONE_WARN : TONE_PLAIN;
@@ -94,6 +108,7 @@ static void add_rank(struct table *t, const json_t *rank)
 		table_cell(t, TONE_PLAIN, "%+.0f%%", json_number_value(field(rank, "deviation")) * 100);
 	else
 		table_cell(t, TONE_DIM, "-");
+	straggler_cells(t, field(rank, "straggler"));
 }
 
 static void draw_job(const json_t *job, const char *node, size_t most)
@@ -101,9 +116,10 @@ static void draw_job(const json_t *job, const char *node, size_t most)
 	static const struct column columns[] = {
 		{"RANK", ALIGN_RIGHT},      {"DOING", ALIGN_LEFT},      {"STEP", ALIGN_RIGHT},
 		{"PHASE", ALIGN_LEFT},      {"COLLECTIVE", ALIGN_LEFT}, {"FOR", ALIGN_RIGHT},
-		{"HEARTBEAT", ALIGN_RIGHT}, {"STEP TIME", ALIGN_RIGHT}, {"DEVIATION", ALIGN_RIGHT}};
+		{"HEARTBEAT", ALIGN_RIGHT}, {"STEP TIME", ALIGN_RIGHT}, {"DEVIATION", ALIGN_RIGHT},
+		{"OWN PART", ALIGN_RIGHT},  {"STRAGGLER", ALIGN_LEFT}};
 	const json_t *ranks = field(job, "ranks");
-	int64_t world = field_number(job, "world");
+	int64_t world = (int64_t)json_integer_value(field(job, "world"));
 	size_t n = json_array_size(ranks);
 	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
 	out(TONE_HEAD, "job %s", field_text(job, "name"));

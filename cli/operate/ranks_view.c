@@ -75,7 +75,8 @@ static void take(json_t *to, const json_t *from, const char *key)
 
 static json_t *rank_of(const json_t *rank, double middle_ms)
 {
-	static const char *const keys[] = {"rank", "state", "waits", "step", "phase", "collective", "beat_age_ms"};
+	static const char *const keys[] = {"rank",  "state",      "waits",       "step",
+					   "phase", "collective", "beat_age_ms", "straggler"};
 	const json_t *median = at(at(rank, "steps"), "median_ms");
 	json_t *to = json_pack("{s:s}", "doing", ranks_doing(rank));
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
@@ -89,7 +90,7 @@ static json_t *rank_of(const json_t *rank, double middle_ms)
 
 json_t *ranks_job(const json_t *job)
 {
-	static const char *const keys[] = {"name", "state", "world", "epoch"};
+	static const char *const keys[] = {"name", "state", "world", "epoch", "stragglers"};
 	const json_t *ranks = at(job, "ranks"), *rank;
 	double middle_ms = median_ms(ranks);
 	json_t *list = json_array(), *to = json_object();

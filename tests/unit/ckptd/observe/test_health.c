@@ -158,3 +158,17 @@ Test(health, every_code_has_a_name_and_a_remedy)
 		cr_assert(health_code_name((enum health_code)code) &&
 			  strlen(health_remedy((enum health_code)code)) > 20);
 }
+
+Test(health, a_straggler_is_a_notice_with_its_rank_and_its_cost)
+{
+	struct straggler_episode *e = &job.stragglers.episodes[0];
+	*e = (struct straggler_episode){.rank = 3, .lasted_ns = 100, .lost_ns = 31, .ratio = 1.8};
+	cr_assert_null(find(HEALTH_STRAGGLER));
+	job.stragglers.nepisodes = 1;
+	const struct finding *f = find(HEALTH_STRAGGLER);
+	cr_assert(f && f->severity == HEALTH_NOTICE);
+	cr_assert(strstr(f->text, "rank 3 is a straggler") && strstr(f->text, "1.8 times") && strstr(f->text, "31%"),
+		  "%s", f->text);
+	e->until_wall_ns = 1;
+	cr_assert_null(find(HEALTH_STRAGGLER), "it was one");
+}

@@ -80,3 +80,21 @@ Test(metrics, a_finding_has_its_code_and_job)
 	cr_assert(strstr(t, "\nckpt_health_finding{code=\"RANK_HUNG\",job_name=\"j\"} 1\n"));
 	cr_assert(strstr(t, "\nckpt_rank_hung{job_name=\"j\",rank=\"0\"} 1\n"));
 }
+
+Test(metrics, a_rank_that_is_compared_tells_whether_it_is_a_straggler)
+{
+	struct arena_head *head = calloc(1, sizeof(*head));
+	struct memory mem = {.head = head};
+	list_push(&d.jobs.list, &job.link);
+	snprintf(job.name, sizeof(job.name), "j");
+	ranks[0].mem = &mem;
+	head->waited.ns = 1500 * CLOCK_NS_PER_MS;
+	cr_assert(strstr(text(), "\nckpt_rank_collective_seconds_total{job_name=\"j\",rank=\"0\"} 1.500000000\n"));
+	cr_assert_not(strstr((const char *)out.data, "\nckpt_rank_straggler{"));
+	job.stragglers.now.ranks[0] = (struct straggler_rank){.compared = true, .late = true, .cost = 0.25};
+	out.len = 0;
+	const char *t = text();
+	cr_assert(strstr(t, "\nckpt_rank_straggler{job_name=\"j\",rank=\"0\"} 1\n"));
+	cr_assert(strstr(t, "\nckpt_rank_straggler_cost_ratio{job_name=\"j\",rank=\"0\"} 0.25\n"));
+	free(head);
+}

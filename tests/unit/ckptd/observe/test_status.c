@@ -132,6 +132,35 @@ Test(status, a_rank_tells_its_collective_and_what_it_waits_for)
 	free(head);
 }
 
+Test(status, stragglers_are_told_of_ranks_and_of_the_job)
+{
+	struct arena_head *head = calloc(1, sizeof(*head));
+	struct memory mem = {.head = head, .size = 4 << 20};
+	list_push(&d.jobs.list, &job.link);
+	ranks[1].mem = &mem;
+	ranks[1].index = 1;
+	json_t *j = status(), *rank = json_array_get(json_object_get(first_job(j), "ranks"), 1);
+	cr_expect(json_is_null(json_object_get(rank, "straggler")), "nothing was compared");
+	json_decref(j);
+	job.stragglers.now.rounds = 1;
+	job.stragglers.now.ranks[1] =
+		(struct straggler_rank){.compared = true, .late = true, .own = 0.9, .ratio = 1.8, .cost = 0.3};
+	job.stragglers.episodes[0] = (struct straggler_episode){
+		.rank = 1, .since_wall_ns = 7, .lasted_ns = 2000000, .lost_ns = 1000000, .ratio = 1.8};
+	job.stragglers.nepisodes = 1;
+	j = status();
+	rank = json_object_get(json_array_get(json_object_get(first_job(j), "ranks"), 1), "straggler");
+	cr_expect(json_is_true(json_object_get(rank, "is")));
+	cr_expect_float_eq(json_number_value(json_object_get(rank, "ratio")), 1.8, 1e-9);
+	const json_t *e = json_array_get(json_object_get(first_job(j), "stragglers"), 0);
+	cr_expect_eq(json_integer_value(json_object_get(e, "since_ns")), 7);
+	cr_expect(json_is_null(json_object_get(e, "until_ns")));
+	cr_expect_float_eq(json_number_value(json_object_get(e, "cost")), 0.5, 1e-9);
+	cr_expect_float_eq(json_number_value(json_object_get(e, "cost_ms")), 1, 1e-9);
+	json_decref(j);
+	free(head);
+}
+
 /* A sentence that was cut in the middle of a character must not cost the whole answer. */
 Test(status, a_cut_character_does_not_spoil_the_document)
 {
