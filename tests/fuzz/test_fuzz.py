@@ -54,6 +54,8 @@ def make_seeds(top):
     seed(top / "fuzz_config", "small", b"# a comment\n[node]\nmemory-limit = 4G ; why\n[job gpt*]\nkeep-last = 3\nsave-timeout = 5s\n")
     for name, data in ANSWERS.items():
         seed(top / "fuzz_registry_answer", name, data)
+    for number in range(32):  # a byte of each file of its store
+        seed(top / "fuzz_reader", str(number), bytes([number, 9, 0, 1, 7]))
     for pattern, target in FILES.items():
         for path in store.glob(f"main/step-*/{pattern}"):
             data = path.read_bytes()
