@@ -3,19 +3,21 @@
 #include "base/log.h"
 #include "format/tensor/digest.h"
 
-#include <stdlib.h>
+#include <sys/mman.h>
 
-enum { PAGE = 4096, BOUNCE = PIECE_BOUNCED + LEAF_SIZE };
+enum { BOUNCE = PIECE_BOUNCED + LEAF_SIZE };
+/* Bytes of all pieces. */
+enum { DIGESTS = sizeof(uint64_t) * SCRATCH_PIECES * SCRATCH_DIGESTS, BOUNCES = BOUNCE * SCRATCH_PIECES };
 
 static int make_pinned(struct device *dev, void **out, size_t size, const char *what, struct err *err)
 {
 	struct cuda_rt *rt = dev->rt;
-	void *memory = aligned_alloc(PAGE, size);
-	if (!memory)
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
 		return err_set(err, -ENOMEM, "out of memory for %s", what);
 	int rc = cuda_check(dev, rt->host_register(rt, memory, size), "pinning room for a restore", err);
 	if (rc < 0)
-		free(memory);
+		munmap(memory, size);
 	else
 		*out = memory;
 	return rc;
@@ -29,12 +31,9 @@ int cuda_scratch_make(struct device *dev, struct cuda_scratch *scratch, bool bou
 		if (!scratch->events[i])
 			rc = cuda_check(dev, rt->event_create(rt, &scratch->events[i]), "creating an event", err);
 	if (rc == 0 && !scratch->digests)
-		rc = make_pinned(dev, (void **)&scratch->digests,
-				 sizeof(*scratch->digests) * SCRATCH_PIECES * SCRATCH_DIGESTS,
-				 "the digests of what is restored", err);
+		rc = make_pinned(dev, (void **)&scratch->digests, DIGESTS, "the digests of what is restored", err);
 	if (rc == 0 && bounce && !scratch->bounce)
-		rc = make_pinned(dev, (void **)&scratch->bounce, (size_t)BOUNCE * SCRATCH_PIECES,
-				 "copies of what is restored", err);
+		rc = make_pinned(dev, (void **)&scratch->bounce, BOUNCES, "copies of what is restored", err);
 	return rc;
 }
 
@@ -45,12 +44,12 @@ static void warn_if(struct device *dev, int code, const char *what)
 		log_warn("%s", err.text);
 }
 
-static void free_pinned(struct device *dev, void *memory)
+static void free_pinned(struct device *dev, void *memory, size_t size)
 {
 	if (!memory)
 		return;
 	warn_if(dev, dev->rt->host_unregister(dev->rt, memory), "unpinning room for a restore");
-	free(memory);
+	munmap(memory, size);
 }
 
 void cuda_scratch_free(struct device *dev, struct cuda_scratch *scratch, bool idle)
@@ -59,8 +58,8 @@ void cuda_scratch_free(struct device *dev, struct cuda_scratch *scratch, bool id
 		if (scratch->events[i])
 			warn_if(dev, dev->rt->event_destroy(dev->rt, scratch->events[i]), "destroying an event");
 	if (idle) {
-		free_pinned(dev, scratch->digests);
-		free_pinned(dev, scratch->bounce);
+		free_pinned(dev, scratch->digests, DIGESTS);
+		free_pinned(dev, scratch->bounce, BOUNCES);
 	}
 	*scratch = (struct cuda_scratch){0};
 }

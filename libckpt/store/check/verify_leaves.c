@@ -335,11 +335,12 @@ int reader_drain(struct leaf_reader *r)
 
 /* ---- begin, end */
 
-static unsigned thread_count(const struct verify_options *opts)
+/* No more than there are buffers to digest. */
+static unsigned thread_count(const struct verify_options *opts, uint64_t total)
 {
 	int cores = get_nprocs();
 	unsigned n = opts->threads ? opts->threads : cores < 1 ? 1 : (unsigned)cores;
-	return n > THREADS_MAX ? THREADS_MAX : n;
+	return (unsigned)min_u64(min_u64(n, THREADS_MAX), total / DISK_CHUNK_MIN + 1);
 }
 
 static int start_threads(struct leaf_reader *r, unsigned n)
@@ -356,7 +357,7 @@ static int start_threads(struct leaf_reader *r, unsigned n)
 
 static int fill_reader(struct leaf_reader *r)
 {
-	unsigned threads = thread_count(r->run->opts);
+	unsigned threads = thread_count(r->run->opts, r->run->total);
 	if (r->run->opts->depth != VERIFY_DATA)
 		return 0;
 	r->nslots = DISK_DEPTH + threads + 1;
