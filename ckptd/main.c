@@ -342,7 +342,8 @@ static void stop(struct server *s)
 	http_stop(s->daemon.observe.http);
 	s->daemon.observe.http = NULL;
 	list_for(node, &s->daemon.jobs.list)
-		recoveries_end(list_entry(node, struct job, link)); /* while there are a catalog and a first node */
+		recoveries_end(&list_entry(node, struct job, link)
+					->recovery_log); /* while there are a catalog and a first node */
 	connections_free(&s->connections);
 	if (!finish_work(s)) {
 		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);

@@ -8,9 +8,9 @@
 #include "dispatch/coordinator_link.h"
 #include "dispatch/dispatch.h"
 #include "format/message/peer_coord.h"
+#include "job/room.h"
 #include "participant/room.h"
 #include "replication/room.h"
-#include "restore/room.h"
 #include "runtime/room.h"
 #include "save/room.h"
 
@@ -67,7 +67,7 @@ static int take_report(struct dispatch *dispatch, unsigned node, uint16_t type, 
 	if (rc)
 		return rc;
 	if (type == PEER_RECOVERED)
-		recoveries_hear(dispatch->storage, dispatch->peers->roster, node, report.job, &report.recovered);
+		recovery_notes_hear(dispatch->storage, dispatch->peers->roster, node, report.job, &report.recovered);
 	else if (election_believes(dispatch->control, report.job, dispatch->peers->self, term))
 		host_report(dispatch->control, node, true, &report);
 	else

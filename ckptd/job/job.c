@@ -7,6 +7,7 @@
 #include "job/barriers.h"
 #include "job/jobs.h"
 #include "job/rank.h"
+#include "job/recovery_notes.h"
 #include "participant/room.h"
 #include "replication/room.h"
 
@@ -112,6 +113,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	copies_init(&job->copies, job);
 	restore_init(&job->restore, job);
 	job_init_marks(job);
+	job_init_recoveries(job);
 	job->linked = job->spread && coordinator_in_reach(jobs->control, job->name);
 	job->linked_term = coordinator_term(jobs->control, job->name);
 	list_push(&jobs->list, &job->link);
@@ -158,7 +160,7 @@ void job_free(struct job *job)
 	job->former = NULL;
 	job->runtime->memory.arenas -= job_memory(job);
 	save_stats_end(&job->save_stats, NULL);
-	recoveries_end(job);
+	recoveries_end(&job->recovery_log);
 	recoveries_free(&job->recovery_log);
 	copies_end(&job->copies);
 	saves_free(&job->saves);

@@ -177,7 +177,7 @@ static void clear(struct job *job)
 {
 	struct saves *saves = &job->saves, old = *saves;
 	save_stats_end(&job->save_stats, NULL);
-	recoveries_end(job);
+	recoveries_end(&job->recovery_log);
 	copies_leave(&job->copies);
 	copies_init(&job->copies, job);
 	saves_free(saves);

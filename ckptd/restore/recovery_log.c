@@ -1,19 +1,17 @@
 #include "restore/recovery_log.h"
 
-#include "base/cleanup.h"
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "catalog/room.h"
-#include "checkpoint/room.h"
-#include "cluster/room.h"
-#include "job/job.h"
-#include "participant/room.h"
-#include "replication/room.h"
-#include "restore/recovery_json.h"
-#include "runtime/room.h"
-#include "store/catalog/recovered.h"
+#include "format/arena/arena.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+void recoveries_init(struct recovery_log *all, const struct logged_job *of)
+{
+	*all = (struct recovery_log){.of = *of};
+}
 
 const char *recovery_state_name(enum recovery_state state)
 {
@@ -51,54 +49,18 @@ void recoveries_no_loss(struct recovery_log *all)
 
 /* ---- its end ----------------------------------------------------------------------------------------------------- */
 
-_Static_assert((int)PEER_RECOVERED_MAX < (int)RECOVERED_JSON_MAX, "what is told fits a row");
+/* At one tick: what others have to say has room in a queue, too. */
+enum { NOTED_AT_ONCE = 8 };
 
-/* Of one job at a time: what others have to say has room in the queue, too. */
-enum { TOLD_AT_ONCE = 8 };
-
-/* False: the first node is away. */
-static bool tell(const struct job *job, uint64_t at_ns, const char *text)
+static void note_rest(struct recovery_log *all)
 {
-	struct peer_report r = {.type = PEER_RECOVERED,
-				.epoch = job->epoch,
-				.recovered = {.at_ns = at_ns, .len = (uint32_t)strlen(text), .text = text}};
-	memcpy(r.job, job->name, sizeof(r.job));
-	return !participant_send(job->peers, job->control, roster_first(job->peers->roster), &r);
-}
-
-/* Of a store that several nodes share the first one has the catalog. */
-static bool write_down(const struct job *job, const struct recovery_record *r)
-{
-	if (!job->runtime->config.store ||
-	    (!job->storage->catalog && (!job->peers->roster || job->peers->self == roster_first(job->peers->roster))))
-		return true;
-	AUTO_FREE char *text = recovery_text(job->peers->roster, r);
-	if (!text || strlen(text) > PEER_RECOVERED_MAX)
-		return true;
-	if (!job->storage->catalog)
-		return tell(job, r->wall_ns, text);
-	catalog_recovery(job->storage->catalog, job->name, job->runtime->config.node, r->wall_ns, text);
-	return true;
-}
-
-static void note(const struct job *job, struct recovery_record *r)
-{
-	spanlog_recovery(job->runtime->spanlog, job->name, r);
-	r->noted = write_down(job, r);
-}
-
-/* Those that the first node was not there for. */
-static void tell_rest(struct job *job)
-{
-	struct recovery_log *all = &job->recovery_log;
-	const struct net *net = job->peers->net;
-	unsigned left = net && net_is_up(net, roster_first(job->peers->roster)) ? TOLD_AT_ONCE : 0;
+	unsigned left = NOTED_AT_ONCE;
 	for (uint32_t i = 0; left && i < all->n; i++) {
 		struct recovery_record *r = &all->ring[(all->at + RECOVERIES_MAX - all->n + i) % RECOVERIES_MAX];
 		if (r->state == RECOVERY_UNDER_WAY || r->noted)
 			continue;
-		r->noted = write_down(job, r);
-		left--;
+		r->noted = all->of.note(all->of.arg, r, true);
+		left = r->noted ? left - 1 : 0;
 	}
 }
 
@@ -107,18 +69,18 @@ static struct recovery_record *newest(struct recovery_log *all)
 	return all->n ? &all->ring[(all->at + RECOVERIES_MAX - 1) % RECOVERIES_MAX] : NULL;
 }
 
-static struct recovery_record *under_way(struct job *job)
+static struct recovery_record *under_way(struct recovery_log *all)
 {
-	struct recovery_record *r = newest(&job->recovery_log);
+	struct recovery_record *r = newest(all);
 	return r && r->state == RECOVERY_UNDER_WAY ? r : NULL;
 }
 
-static void finish(struct job *job, struct recovery_record *r, enum recovery_state state)
+static void finish(struct recovery_log *all, struct recovery_record *r, enum recovery_state state)
 {
 	r->state = state;
 	if (state == RECOVERY_DONE)
-		histogram_add(&job->recovery_log.total, recovery_total_ns(r), 1);
-	note(job, r);
+		histogram_add(&all->total, recovery_total_ns(r), 1);
+	r->noted = all->of.note(all->of.arg, r, false);
 }
 
 bool recoveries_return(const struct recovery_log *all, uint64_t now)
@@ -130,13 +92,12 @@ bool recoveries_return(const struct recovery_log *all, uint64_t now)
 }
 
 /* What the rank says lies between our answer and now, or is not believed. */
-static void look_at_part(const struct job *job, const struct recovery_record *r, struct recovery_part *part,
+static void look_at_part(const struct recovery_log *all, const struct recovery_record *r, struct recovery_part *part,
 			 uint64_t now)
 {
-	const struct rank *rank = job_rank(job, part->rank);
-	if (!rank || !rank->mem || !rank->mem->head)
+	struct arena_entry *entry = all->of.entry(all->of.arg, part->rank);
+	if (!entry)
 		return;
-	struct arena_entry *entry = &rank->mem->head->entry;
 	uint64_t loaded = atomic_load_explicit(&entry->loaded_ns, memory_order_acquire);
 	uint64_t stepped = atomic_load_explicit(&entry->stepped_ns, memory_order_acquire);
 	if (loaded > r->answered_ns && loaded <= now)
@@ -145,14 +106,14 @@ static void look_at_part(const struct job *job, const struct recovery_record *r,
 		part->first_step_ns = stepped - r->answered_ns - part->load_ns;
 }
 
-static void look(const struct job *job, struct recovery_record *r, uint64_t now)
+static void look(const struct recovery_log *all, struct recovery_record *r, uint64_t now)
 {
 	uint64_t loaded = 0, stepped = 0;
 	uint32_t nloaded = 0, nstepped = 0;
 	for (uint32_t i = 0; i < r->nparts; i++) {
 		struct recovery_part *part = &r->parts[i];
 		if (!part->first_step_ns)
-			look_at_part(job, r, part, now);
+			look_at_part(all, r, part, now);
 		nloaded += part->load_ns != 0;
 		nstepped += part->first_step_ns != 0;
 		loaded = max_u64(loaded, part->load_ns);
@@ -162,30 +123,25 @@ static void look(const struct job *job, struct recovery_record *r, uint64_t now)
 	r->first_step_ns = nstepped == r->nparts ? stepped - loaded : 0;
 }
 
-void recoveries_tick(struct job *job, uint64_t now)
+void recoveries_tick(struct recovery_log *all, uint64_t now)
 {
-	struct recovery_record *r = under_way(job);
-	tell_rest(job);
+	struct recovery_record *r = under_way(all);
+	note_rest(all);
 	if (!r)
 		return;
-	look(job, r, now);
+	look(all, r, now);
 	if (r->first_step_ns)
-		finish(job, r, RECOVERY_DONE);
+		finish(all, r, RECOVERY_DONE);
 	else if (now > r->answered_ns + RECOVERY_STEP_NS)
-		finish(job, r, RECOVERY_CUT);
+		finish(all, r, RECOVERY_CUT);
 }
 
-static void cut(struct job *job)
+void recoveries_end(struct recovery_log *all)
 {
-	recoveries_tick(job, clock_now());
-	struct recovery_record *r = under_way(job);
+	recoveries_tick(all, clock_now());
+	struct recovery_record *r = under_way(all);
 	if (r)
-		finish(job, r, RECOVERY_CUT);
-}
-
-void recoveries_end(struct job *job)
-{
-	cut(job);
+		finish(all, r, RECOVERY_CUT);
 }
 
 void recoveries_free(struct recovery_log *all)
@@ -195,20 +151,11 @@ void recoveries_free(struct recovery_log *all)
 	*all = (struct recovery_log){.n = 0};
 }
 
-void recoveries_hear(const struct storage *storage, const struct roster *roster, uint32_t node, const char *job,
-		     const struct peer_recovered *m)
-{
-	AUTO_FREE char *text = strndup(m->text, m->len);
-	if (text)
-		catalog_recovery(storage->catalog, job, roster->nodes[node].name, m->at_ns, text);
-}
-
 /* ---- the restore ------------------------------------------------------------------------------------------------- */
 
-void recoveries_raise(struct job *job, const char *reason, bool loss)
+void recoveries_raise(struct recovery_log *all, const char *reason, bool loss)
 {
-	struct recovery_log *all = &job->recovery_log;
-	cut(job);
+	recoveries_end(all);
 	all->loss |= loss;
 	if (all->raised_ns)
 		return;
@@ -239,17 +186,16 @@ static uint64_t between(uint64_t from, uint64_t to)
 	return from && to > from ? to - from : 0;
 }
 
-void recoveries_answered(struct job *job, const struct recovery_end *end)
+void recoveries_answered(struct recovery_log *all, const struct recovery_end *end)
 {
-	struct recovery_log *all = &job->recovery_log;
-	cut(job);
+	recoveries_end(all);
 	struct recovery_record *r = next(all);
 	uint64_t now = clock_now(), chosen = end->chosen_ns ? end->chosen_ns : now;
 	*r = (struct recovery_record){.id = end->id,
 				      .wall_ns = clock_wall(),
 				      .answered_ns = now,
-				      .epoch = job->epoch,
-				      .world = job->world,
+				      .epoch = end->epoch,
+				      .world = end->world,
 				      .source = end->source & 3,
 				      .rc = end->rc,
 				      .seen = all->raised_ns && all->lost_ns,
@@ -274,5 +220,5 @@ void recoveries_answered(struct job *job, const struct recovery_end *end)
 	all->raised_ns = all->lost_ns = all->beat_ns = 0;
 	all->loss = false;
 	if (r->rc)
-		finish(job, r, RECOVERY_REFUSED);
+		finish(all, r, RECOVERY_REFUSED);
 }

@@ -17,10 +17,8 @@
 
 #include <stdbool.h>
 
+struct arena_entry;
 struct spanlog;
-struct roster;
-struct storage;
-struct job;
 
 enum { RECOVERIES_MAX = 64, RECOVERY_REASON_MAX = 256, RECOVERY_SKIPPED_MAX = 160 };
 /* How long a first step is waited for; a loop that gives no heartbeat never tells of one. */
@@ -66,7 +64,17 @@ struct recovery_record {
 	bool noted; /* given to who has the catalog, as it is in the end; or nobody has one */
 };
 
+/* Whose log it is. */
+struct logged_job {
+	/* Where a rank tells that it has loaded and stepped. NULL: it is not here, or has no arena. */
+	struct arena_entry *(*entry)(void *arg, uint32_t rank);
+	/* One is over: it is written down. False: that is to be tried `again`, at a later tick. */
+	bool (*note)(void *arg, const struct recovery_record *r, bool again);
+	void *arg;
+};
+
 struct recovery_log {
+	struct logged_job of;
 	struct recovery_record ring[RECOVERIES_MAX];
 	uint32_t n, at;
 	struct histogram gather, restore[4],
@@ -79,16 +87,18 @@ struct recovery_log {
 	char reason[RECOVERY_REASON_MAX];
 };
 
+void recoveries_init(struct recovery_log *all, const struct logged_job *of);
 /* A rank of this node is lost, or a node whose loss is seen here for all; the last heartbeat, 0: none was given. */
 void recoveries_lost(struct recovery_log *all, uint64_t beat_ns);
 /* No epoch follows from what was lost. */
 void recoveries_no_loss(struct recovery_log *all);
 /* A new epoch is told here; loss: since a rank or a node was lost. Another one before the last was restored: the first one counts. */
-void recoveries_raise(struct job *job, const char *reason, bool loss);
+void recoveries_raise(struct recovery_log *all, const char *reason, bool loss);
 
 /* How a restore ended. */
 struct recovery_end {
 	struct step_id id;
+	uint32_t epoch, world; /* that the job is in */
 	uint32_t source;
 	int rc;
 	uint64_t asked_ns, chosen_ns; /* clock_now(); chosen 0: it did not come to that */
@@ -97,17 +107,14 @@ struct recovery_end {
 	uint32_t nparts;
 };
 /* The ranks are being answered. */
-void recoveries_answered(struct job *job, const struct recovery_end *end);
+void recoveries_answered(struct recovery_log *all, const struct recovery_end *end);
 /* The ranks are on their way back to work: what can wait leaves processors, memory and net to them. From the new epoch to the first step of all
  * here, but no longer than RECOVERY_RETURN_NS after the new epoch, and after the answer. */
 bool recoveries_return(const struct recovery_log *all, uint64_t now);
-/* Looks whether ranks have loaded and stepped, and tells the first node of the cluster what it was not there for; at each tick. */
-void recoveries_tick(struct job *job, uint64_t now);
-/* What another node has recovered of a job, which need not be here, nor still be. */
-void recoveries_hear(const struct storage *storage, const struct roster *roster, uint32_t node, const char *job,
-		     const struct peer_recovered *m);
+/* Looks whether ranks have loaded and stepped, and notes what could not be noted before; at each tick. */
+void recoveries_tick(struct recovery_log *all, uint64_t now);
 /* The job ends, or its ranks are about to change. */
-void recoveries_end(struct job *job);
+void recoveries_end(struct recovery_log *all);
 void recoveries_free(struct recovery_log *all);
 
 /* i-th of the ring, oldest first; i < n. */

@@ -76,11 +76,13 @@ void restore_note_answered(const struct restore *restore, struct recovery_end *e
 	struct job *job = restore->job;
 	if (!end->rc && !end->source && !job->recovery_log.raised_ns)
 		return;
+	end->epoch = job->epoch;
+	end->world = job->world;
 	end->asked_ns = restore->start_ns;
 	end->chosen_ns = restore->chosen_ns;
 	end->parts = restore->parts;
 	end->nparts = end->rc ? 0 : job->nlocal;
 	if (end->source)
 		log_parts(restore);
-	recoveries_answered(job, end);
+	recoveries_answered(&job->recovery_log, end);
 }

@@ -89,9 +89,9 @@ void save_stats_end(struct save_stats *stats, const struct snapshot *s)
 	(void)s;
 }
 
-void recoveries_end(struct job *job)
+void recoveries_end(struct recovery_log *all)
 {
-	(void)job;
+	(void)all;
 }
 
 bool recoveries_return(const struct recovery_log *all, uint64_t now)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/recovery_notes.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ static void setup(void)
 	}
 	saves_init(&job.saves, &job);
 	list_push(&d.jobs.list, &job.link);
+	job_init_recoveries(&job);
 }
 
 TestSuite(health, .init = setup);
@@ -111,17 +113,17 @@ Test(health, damage_hangs_and_refused_restores_are_failing)
 	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 5 epoch 3"));
 	ranks[1].hung = true;
 	cr_assert(strstr(find(HEALTH_RANK_HUNG)->text, "rank 1"));
-	recoveries_answered(&job,
+	recoveries_answered(&job.recovery_log,
 			    &(struct recovery_end){.rc = -EBADMSG, .passed_over = "no intact checkpoint is left"});
 	cr_assert(strstr(find(HEALTH_RESTORE_FAILED)->text, "no intact"));
-	recoveries_answered(&job, &(struct recovery_end){.id = {7, 3}, .source = 1, .passed_over = ""});
+	recoveries_answered(&job.recovery_log, &(struct recovery_end){.id = {7, 3}, .source = 1, .passed_over = ""});
 	cr_assert_null(find(HEALTH_RESTORE_FAILED));
 }
 
 Test(health, missing_ranks_are_told_after_the_time_to_join)
 {
 	ranks[1].state = RANK_ABSENT;
-	recoveries_raise(&job, "rank 1 is lost", true);
+	recoveries_raise(&job.recovery_log, "rank 1 is lost", true);
 	cr_assert_null(find(HEALTH_RANKS_MISSING));
 	job.recovery_log.raised_ns = clock_now() - 2 * CLOCK_NS_PER_S;
 	cr_assert(find(HEALTH_RANKS_MISSING));

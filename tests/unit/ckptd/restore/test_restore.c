@@ -5,6 +5,7 @@
 #include "cluster/roster.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/recovery_notes.h"
 #include "runtime/workers.h"
 #include "save/saves_private.h"
 
@@ -37,6 +38,7 @@ static void setup(void)
 	saves_init(&job.saves, &job);
 	copies_init(&job.copies, &job);
 	restore_init(&job.restore, &job);
+	job_init_recoveries(&job);
 	list_push(&here.jobs.list, &job.link);
 }
 

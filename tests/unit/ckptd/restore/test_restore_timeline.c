@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "daemon.h"
+#include "job/room.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static void setup(void)
 	for (uint32_t r = 0; r < 3; r++)
 		ranks[r] = (struct rank){.job = &job, .id = 3 + r, .index = r};
 	restore_init(restore, &job);
+	job_init_recoveries(&job);
 	restore_note_asked(restore);
 }
 
@@ -63,7 +65,7 @@ Test(restore_note, nothing_to_restore_is_told_after_a_loss_alone)
 {
 	restore_note_answered(restore, &(struct recovery_end){.passed_over = ""});
 	cr_expect_eq(job.recovery_log.n, 0u, "a job that begins");
-	recoveries_raise(&job, "rank 3 is lost", true);
+	recoveries_raise(&job.recovery_log, "rank 3 is lost", true);
 	restore_note_answered(restore, &(struct recovery_end){.passed_over = ""});
 	cr_assert_eq(job.recovery_log.n, 1u);
 	cr_expect(!recoveries_at(&job.recovery_log, 0)->rc && !recoveries_at(&job.recovery_log, 0)->id.epoch);
