@@ -53,11 +53,13 @@ static uint32_t ranks_here(const struct control *control, const char *name)
 	return n;
 }
 
-static bool is_cut_off(const struct control *control, const char *job, uint32_t node, struct cut_off *c)
+/* Each term has its time: to reach one coordinator says nothing of the next. */
+static bool is_cut_off(const struct control *control, const char *job, uint32_t node, uint64_t term, struct cut_off *c)
 {
 	bool out = node != NO_NODE && !coordinator_in_reach(control, job);
 	uint64_t now = clock_now();
-	c->since_ns = !out ? 0 : c->since_ns ? c->since_ns : now;
+	c->since_ns = !out ? 0 : c->since_ns && c->term == term ? c->since_ns : now;
+	c->term = term;
 	return out && now - c->since_ns >= control->runtime->config.registry_lease_ms * CLOCK_NS_PER_MS;
 }
 
@@ -65,7 +67,7 @@ bool cut_off_tend(const struct control *control, const char *job, uint32_t node,
 {
 	char key[REGISTRY_KEY_MAX], text[TEXT_MAX];
 	struct registry_record record;
-	uint32_t ranks = is_cut_off(control, job, node, c) ? ranks_here(control, job) : 0;
+	uint32_t ranks = is_cut_off(control, job, node, term, c) ? ranks_here(control, job) : 0;
 	prefix_of(job, key);
 	size_t at = strlen(key);
 	snprintf(key + at, sizeof(key) - at, "%s", control->runtime->config.node);

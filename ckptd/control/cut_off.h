@@ -3,8 +3,8 @@
  *	jobs/JOB/cut-off/NODE    "TERM RANKS": the node has so many ranks of the job, and no session with the coordinator of that term
  *
  * A node writes it under its lease when that has lasted for as long as a lease, and takes it back when it reaches the coordinator, or another term
- * has begun. A coordinator that finds more ranks cut off than it reaches gives way: it deletes its own record, and does not try to be elected before
- * the others have had time to. Where as many are cut off as it reaches it stays: no other would have more. */
+ * has begun. A coordinator that finds more ranks cut off than it reaches gives way: it coordinates no more, deletes its own record, and does not try to
+ * be elected before the others have had time to. Where as many are cut off as it reaches it stays: no other would have more. */
 #ifndef CKPTD_CONTROL_CUT_OFF_H
 #define CKPTD_CONTROL_CUT_OFF_H
 
@@ -16,8 +16,9 @@ struct control;
 
 /* What this node does about its own record for a job. */
 struct cut_off {
-	uint64_t since_ns, retry_ns; /* it does not reach the coordinator; 0: it does */
-	bool asked;                  /* a transaction is on its way */
+	uint64_t since_ns, term; /* it does not reach the coordinator of that term; 0: it does */
+	uint64_t retry_ns;
+	bool asked; /* a transaction is on its way */
 };
 
 /* Writes it, or takes it back; at each tick. node, term: who coordinates the job; NO_NODE: nobody. True: there is nothing to do; *c stays until then. */

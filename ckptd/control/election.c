@@ -36,7 +36,8 @@ struct job_record {
 	uint64_t term;
 	bool asked; /* a transaction on its record is on its way */
 	uint64_t retry_ns, idle_ns;
-	uint64_t shy_ns; /* it has given way: others come first until then */
+	uint64_t shy_ns;   /* it has given way: others come first until then */
+	uint64_t given_up; /* the term in which it has: no more of that */
 	struct cut_off cut_off;
 	struct repeat unknown;
 };
@@ -160,7 +161,7 @@ static void set_node(struct election *e, struct job_record *r, uint32_t node, ui
 	e->events.moved(control->dispatch, r->job);
 }
 
-/* A name that is not in our roster, or ours under another lease than we have: of an earlier life of this daemon, and about to end. */
+/* A name that is not in our roster, or ours and about to end: under another lease than we have, of an earlier life of this daemon, or given up. */
 static uint32_t node_of(struct election *e, struct job_record *r, const struct registry_record *record)
 {
 	char name[NAME_NODE_MAX];
@@ -169,7 +170,8 @@ static uint32_t node_of(struct election *e, struct job_record *r, const struct r
 	if (node < 0 && repeat_due(&r->unknown, name, clock_now()))
 		log_warn("job %s: the registry names node %s as its coordinator, which is not in the roster", r->job,
 			 name);
-	if (node < 0 || ((unsigned)node == e->control->peers->self && !record->ours))
+	bool ends = !record->ours || record->created == r->given_up;
+	if (node < 0 || ((unsigned)node == e->control->peers->self && ends))
 		return NO_NODE;
 	return (uint32_t)node;
 }
@@ -321,7 +323,17 @@ static bool in_use(const struct control *control, const struct job_record *r)
 	return (job && job->spread) || host_has(control, r->job) || membership_plan(control, r->job);
 }
 
-/* Three times the lease: nodes that were cut off see within one that nobody coordinates, and ask. */
+/* To delete the record may have to be tried again. */
+static bool leaves_record(const struct election *e, const struct job_record *r)
+{
+	char key[REGISTRY_KEY_MAX];
+	struct registry_record record;
+	key_of(r->job, COORDINATOR, key);
+	return r->given_up && registry_get(e->control->registry, key, &record) && record.created == r->given_up;
+}
+
+/* First it coordinates no more, then its record goes: when another one is elected, it does not matter how late this node hears of that. Three times
+ * the lease: nodes that were cut off see within one that nobody coordinates, and ask. */
 static void give_way(struct election *e, struct job_record *r, uint64_t now)
 {
 	char why[WIRE_TEXT_MAX];
@@ -330,7 +342,9 @@ static void give_way(struct election *e, struct job_record *r, uint64_t now)
 		return;
 	log_warn("job %s: %s: it gives way to another coordinator", r->job, why);
 	r->shy_ns = now + 3 * e->control->runtime->config.registry_lease_ms * CLOCK_NS_PER_MS;
-	ask(e, r, r->term, NULL);
+	r->given_up = r->term;
+	set_node(e, r, NO_NODE, 0);
+	ask(e, r, r->given_up, NULL);
 }
 
 static void tend(struct election *e, struct job_record *r, uint64_t now)
@@ -342,14 +356,17 @@ static void tend(struct election *e, struct job_record *r, uint64_t now)
 	bool said = vacant || cut_off_tend(control, r->job, r->node, r->term, &r->cut_off);
 	if (r->asked || now < r->retry_ns)
 		return;
-	if (vacant && now >= r->shy_ns && registry_is_synced(control->registry) &&
-	    registry_lease_until(control->registry) > now)
+	bool left = leaves_record(e, r);
+	if (left)
+		ask(e, r, r->given_up, NULL);
+	else if (vacant && now >= r->shy_ns && registry_is_synced(control->registry) &&
+		 registry_lease_until(control->registry) > now)
 		ask(e, r, 0, control->runtime->config.node);
 	else if (ours && !used && now - r->idle_ns > KEEP_NS)
 		ask(e, r, r->term, NULL);
 	else if (ours && used)
 		give_way(e, r, now);
-	if (!used && r->node == NO_NODE && !r->asked && said) {
+	if (!used && r->node == NO_NODE && !r->asked && said && !left) {
 		list_remove(&r->link);
 		free(r);
 	}

@@ -113,7 +113,7 @@ Test(cut_off, a_node_says_so_when_it_has_not_reached_the_coordinator_for_a_lease
 	cr_expect_eq(fake_etcd.asked, before, "it is said once");
 }
 
-Test(cut_off, what_was_said_of_one_term_is_taken_back_or_said_of_the_next)
+Test(cut_off, what_was_said_of_one_term_is_taken_back_and_each_term_has_its_time)
 {
 	etcd_put(COORDINATOR, "a", false);
 	tick(0);
@@ -122,6 +122,9 @@ Test(cut_off, what_was_said_of_one_term_is_taken_back_or_said_of_the_next)
 	etcd_put(COORDINATOR, NULL, false);
 	etcd_put(COORDINATOR, "c", false);
 	tick(1000);
+	cr_assert(etcd_decide());
+	cr_expect_null(etcd_value(OURS), "the next one was elected just now");
+	tick(LEASE_MS);
 	cr_assert(etcd_decide());
 	cr_expect_str_eq(etcd_value(OURS), said(etcd_created(COORDINATOR)));
 	etcd_put(COORDINATOR, NULL, false);
@@ -170,7 +173,10 @@ Test(cut_off, who_gives_way_lets_others_be_elected_first)
 {
 	uint64_t term = elected();
 	say(OF_A, term, 1);
+	cr_expect(host_here(&d.control, "gpt"));
 	tick(1000);
+	cr_assert(fake_etcd.waits);
+	cr_expect_not(host_here(&d.control, "gpt"), "another may be elected as soon as the record is gone");
 	cr_assert(etcd_decide());
 	cr_expect_null(etcd_value(COORDINATOR));
 	tick(2 * LEASE_MS);
@@ -182,4 +188,18 @@ Test(cut_off, who_gives_way_lets_others_be_elected_first)
 	unsigned before = fake_etcd.asked;
 	tick(1000);
 	cr_expect_eq(fake_etcd.asked, before);
+}
+
+Test(cut_off, who_gives_way_does_so_until_its_record_is_gone)
+{
+	uint64_t term = elected();
+	say(OF_A, term, 1);
+	tick(1000);
+	etcd_lose(-ETIMEDOUT);
+	etcd_put(OF_A, NULL, false);
+	job.spread = false; /* no rank of it is here any more */
+	tick(1000);
+	cr_expect_not(host_here(&d.control, "gpt"), "in that term never again");
+	cr_assert(fake_etcd.waits && etcd_decide());
+	cr_expect_null(etcd_value(COORDINATOR));
 }
