@@ -29,7 +29,20 @@ static FILE *open_file(const struct report *r, const char *name, char path[PATH_
 	return f;
 }
 
-/* Each line that is whole, without its end. text NULL: it is longer than any that is written. */
+/* Without its end; of one that is too long only the length is right. False: the file is over, or ends within a line. */
+static bool next_line(FILE *f, char text[LINE_BYTES_MAX], size_t *len)
+{
+	int c;
+	*len = 0;
+	while ((c = getc_unlocked(f)) != EOF && c != '\n') {
+		if (*len < LINE_BYTES_MAX)
+			text[*len] = (char)c;
+		++*len;
+	}
+	return c == '\n';
+}
+
+/* Each line that is whole. text NULL: it is longer than any that is written, or no text. */
 static int each_line(struct report *r, const char *name, int (*fn)(struct report *r, char *text), struct err *err)
 {
 	char path[PATH_MAX];
@@ -38,14 +51,11 @@ static int each_line(struct report *r, const char *name, int (*fn)(struct report
 	FILE *f = rc ? NULL : open_file(r, name, path, &rc);
 	if (!f)
 		return err_set(err, rc, "%s/%s: %s", r->folder, name, err_name(rc));
-	for (bool behind = false; !rc && fgets(text, LINE_BYTES_MAX, f);) {
-		char *end = strchr(text, '\n');
-		bool cut = !end && feof(f);
-		if (end)
-			*end = '\0';
-		if (!behind && !cut)
-			rc = fn(r, end ? text : NULL);
-		behind = !end;
+	for (size_t len; !rc && next_line(f, text, &len);) {
+		bool good = len < LINE_BYTES_MAX && !memchr(text, '\0', len);
+		if (good)
+			text[len] = '\0';
+		rc = fn(r, good ? text : NULL);
 	}
 	if (!rc && ferror(f))
 		rc = -EIO;

@@ -59,6 +59,23 @@ Test(report_read, one_that_was_cut_off_tells_what_is_known)
 	cr_expect_float_eq(r->goodput.starting, 0.95, 1e-9);
 }
 
+Test(report_read, a_line_that_is_no_text_takes_no_other_with_it)
+{
+	char path[SCRATCH_MAX + 16];
+	put_begin(2);
+	put_time("started", 0);
+	snprintf(path, sizeof(path), "%s/journal", folder);
+	FILE *f = fopen(path, "a");
+	cr_assert(f);
+	fwrite("{\"event\":\"dur\0ble\"}\n", 1, 20, f);
+	fprintf(f, "%*s\n", 1 << 17, "x");
+	fclose(f);
+	put_fault(0, "kill", 1, "", 2000);
+	const struct report *r = make();
+	cr_expect_eq(r->unreadable, 2);
+	cr_expect_eq(r->faults.n, 1);
+}
+
 Test(report_read, the_ways_in_after_each_start_are_no_recoveries)
 {
 	put_begin(1);
