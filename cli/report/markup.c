@@ -29,11 +29,22 @@ static void escape(FILE *f, const char *text)
 		}
 }
 
+/* What a bound has cut off may have been the rest of a character. */
+static void drop_half(char *text, size_t n)
+{
+	size_t at = n;
+	while (at && ((unsigned char)text[at - 1] & 0xc0) == 0x80)
+		at--;
+	if (at && (unsigned char)text[at - 1] >= 0xc0)
+		text[at - 1] = '\0';
+}
+
 static void escape_all(FILE *f, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 static void escape_all(FILE *f, const char *fmt, va_list ap)
 {
 	char text[MARKUP_TEXT_MAX], plain[MARKUP_TEXT_MAX];
-	vsnprintf(text, sizeof(text), fmt, ap);
+	if (vsnprintf(text, sizeof(text), fmt, ap) >= (int)sizeof(text))
+		drop_half(text, sizeof(text) - 1);
 	escape(f, text_plain(plain, sizeof(plain), text));
 }
 

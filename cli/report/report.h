@@ -21,6 +21,8 @@
 
 enum { REPORT_TEXT_MAX = 320, REPORT_CAUSE_MAX = 64, REPORT_NAME_MAX = 128, REPORT_RANKS_MAX = 64 };
 
+#define LONGEST_MS 1e12 /* a number without sense must not overflow a time */
+
 /* From when the job was started to when it was stopped; 0: it was cut off, or runs. One, and one more for each --resume. */
 struct report_segment {
 	uint64_t started, work, stopped;

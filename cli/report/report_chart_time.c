@@ -117,7 +117,7 @@ static void draw_daemon(FILE *f, const struct report *r, const struct timeline *
 	for (size_t i = 0; i < r->daemon.n; i++) {
 		size_t from = column(t, r->daemon.at[i].at),
 		       to = i + 1 < r->daemon.n ? column(t, r->daemon.at[i + 1].at) : COLUMNS - 1;
-		if (!r->daemon.at[i].answers)
+		if (!r->daemon.at[i].answers && to >= from) /* the clock may have been set back */
 			markup(f, "M%zu 0h%zuv%dh-%zuz", from, to + 1 - from, TENTHS, to + 1 - from);
 	}
 	markup(f, "\"/>");

@@ -14,8 +14,6 @@
 /* Of each list. Beyond the number of stalls the newest are left out; of the others that many are refused. */
 enum { NOTED_MAX = 1 << 16, ENTRIES_MAX = 1 << 20, SAVES_MAX = 1 << 18, STALLS_MAX = 1 << 22 };
 
-#define LONGEST_MS 1e12 /* a number without sense must not overflow a time */
-
 /* One line each: 0 or -ENOMEM. */
 int report_take_journal(struct report *r, const json_t *line);
 int report_take_train(struct report *r, const json_t *line);

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,7 +62,8 @@ static void look_at_saves(struct report *r, struct report_fault *f)
 		i++;
 	if (i == r->saves.n || r->saves.at[i].begun >= f->at + SOON_NS)
 		return;
-	report_found(f, "daemon", f->at + (uint64_t)(f->fired_ms > 0 ? f->fired_ms * 1e6 : 0), r->saves.at[i].error);
+	report_found(f, "daemon", f->at + (uint64_t)(f->fired_ms > 0 ? fmin(f->fired_ms, LONGEST_MS) * 1e6 : 0),
+		     r->saves.at[i].error);
 	while (i < r->saves.n && (!r->saves.at[i].durable || r->saves.at[i].durable < f->found))
 		i++;
 	if (i < r->saves.n) {

@@ -35,6 +35,22 @@ Test(markup, text_never_becomes_markup)
 	cr_expect_str_eq(written(), "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;amp;?[31m?");
 }
 
+Test(markup, a_character_is_whole_or_is_not_there)
+{
+	char much[2 * MARKUP_TEXT_MAX];
+	for (size_t at = 0; at < 3; at++) { /* it is cut at each place of a character of three bytes */
+		memset(much, 'x', at);
+		for (size_t i = at; i + 4 < sizeof(much); i += 3)
+			memcpy(much + i, "€", 4);
+		markup_text(file, "%s", much);
+		size_t len = strlen(written());
+		cr_assert_gt(len, (size_t)MARKUP_TEXT_MAX - 5);
+		cr_expect_str_eq(text + len - 3, "€");
+		teardown();
+		setup();
+	}
+}
+
 Test(markup, a_table_has_its_caption_and_takes_the_focus)
 {
 	static const char *const columns[] = {"A<", ">B", NULL};

@@ -141,6 +141,18 @@ Test(report_match, a_full_disk_is_over_with_the_next_save_that_is_durable)
 	cr_expect_eq(fault(1)->end, REPORT_UNSEEN);
 }
 
+Test(report_match, a_time_without_sense_overflows_none)
+{
+	begin();
+	put("journal",
+	    "{\"event\":\"fault\",\"index\":0,\"kind\":\"disk-full\",\"rank\":0,\"cause\":\"\",\"outcome\":\"fired\","
+	    "\"wall_ns\":%llu000000,\"ms\":1e300,\"text\":\"\"}",
+	    SINCE + 2000);
+	put_save(30, 1, 2100, false, "\"writing failed: No space left on device\"");
+	make();
+	cr_expect_float_eq(report_found_ms(fault(0)), 1e12, 1);
+}
+
 static void put_flip(unsigned index, const char *kind, const char *text, unsigned ms)
 {
 	put("journal",
