@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DUMP (JSON_COMPACT | JSON_REAL_PRECISION(15))
@@ -27,11 +28,14 @@ int report_make(const char *folder, struct report *r, struct err *err)
 
 /* ---- files --------------------------------------------------------------------------------------------------------- */
 
-/* Under another name first: who reads the file finds the old or the new one. */
+/* Under another name first: who reads the file finds the old or the new one. A device or a link must not become a file. */
 static int replace_file(const char *path, int (*put)(FILE *f, const void *arg), const void *arg, struct err *err)
 {
 	char part[PATH_MAX + 8];
+	struct stat st;
 	snprintf(part, sizeof(part), "%s.part", path);
+	if (!lstat(path, &st) && !S_ISREG(st.st_mode))
+		return err_set(err, -EINVAL, "%s is not a regular file, and stays as it is", path);
 	if (unlink(part) && errno != ENOENT)
 		return err_set(err, -errno, "%s: %s", part, err_name(-errno));
 	int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644), rc = fd < 0 ? -errno : 0;

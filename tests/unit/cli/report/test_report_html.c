@@ -1,7 +1,10 @@
 #include "campaign_folder.h"
 #include "report/report_html.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 TestSuite(report_html, .init = setup, .fini = teardown);
 
@@ -23,4 +26,24 @@ Test(report_html, a_clock_that_was_set_back_leaves_a_picture)
 	fclose(f);
 	cr_expect(strstr(page, "times that it did not answer: 1\"><path class=\"lost\" d=\"\"/>"), "%s", page);
 	free(page);
+}
+
+Test(report_html, what_is_no_file_does_not_become_one)
+{
+	char path[SCRATCH_MAX + 16];
+	struct stat st;
+	put_begin(1);
+	const struct report *r = make();
+	snprintf(path, sizeof(path), "%s/report.html", folder);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	cr_expect_eq(report_write(r, &err), -EINVAL);
+	cr_expect(strstr(err.text, "regular file"), "%s", err.text);
+	cr_expect(!lstat(path, &st) && S_ISFIFO(st.st_mode));
+	unlink(path);
+	cr_assert_eq(symlink("journal", path), 0);
+	cr_expect_eq(report_write(r, &err), -EINVAL);
+	cr_expect(!lstat(path, &st) && S_ISLNK(st.st_mode));
+	unlink(path);
+	cr_expect_eq(report_write(r, &err), 0, "%s", err.text);
+	cr_expect_eq(report_write(r, &err), 0, "a report that is there is replaced: %s", err.text);
 }
