@@ -215,7 +215,9 @@ static int run(struct cli *cli)
 	struct campaign c = {.cli = cli, .folder = cli_text(cli, "dir"), .journal = {.fd = -1}};
 	struct err err = {""};
 	if (!c.folder)
-		return cli_fail(cli, EXIT_USAGE, "where? --dir DIR is missing");
+		return cli_fail(
+			cli, EXIT_USAGE,
+			"--dir DIR is missing, the folder for store, logs and journal: options stand before FILE");
 	c.command = cli->nargs > 1 ? cli->args + 1 : NULL;
 	int rc = campaign_file_read(cli->args[0], &c.file, &err);
 	c.ended = rc ? NULL : calloc(c.file.n, sizeof(*c.ended));
