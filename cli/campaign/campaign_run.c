@@ -148,6 +148,8 @@ static int note_fault(struct campaign *c, size_t i, const struct fault_result *r
 				       f->cause, "outcome", fired ? "fired" : "not-fired", "wall_ns",
 				       (json_int_t)wall_ns, "ms", ms, "text", json_text(result->text)),
 			     &err);
+	if (!rc && fired && f->entry->kind == FAULT_KILL_DAEMON)
+		rc = note_daemon(c, false, &err); /* it may be back before it is asked again */
 	if (rc)
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 	c->ended[i] = true;
