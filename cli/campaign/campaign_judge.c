@@ -2,10 +2,12 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "campaign/campaign_intact.h"
 #include "campaign/campaign_journal.h"
 #include "store/read/repo.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +15,9 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum { JUDGE_DURABLE, JUDGE_INTACT, JUDGE_RESTORED, JUDGE_PARAMETERS, JUDGE_HANGS, JUDGE_LEFT };
+static const char *const names[JUDGE_INVARIANTS] = {"durable", "intact", "restored", "parameters", "hangs", "left"};
 
 enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16 };
 #define BACK_NS 60000000000ull /* a fault that makes training go back does so within this time */
@@ -29,15 +34,12 @@ struct judge {
 	size_t ndurables, room;
 	uint64_t *backs; /* when faults were caused after which training itself goes back */
 	size_t nbacks, room_backs;
+	struct step_id *hit; /* checkpoints of which a file was damaged */
+	size_t nhit, room_hit;
 	size_t hangs[256]; /* by rank: made to */
 	char params[32], calm[32];
 	bool ended;
 };
-
-static void judged(struct invariant *v, const char *name)
-{
-	*v = (struct invariant){.name = name, .held = true};
-}
 
 /* The first that was broken is told. */
 static void broken(struct invariant *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -82,6 +84,21 @@ static int take_durable(struct judge *j, const json_t *line)
 	return 0;
 }
 
+static int take_hit(struct judge *j, const json_t *line)
+{
+	struct step_id id;
+	const char *text = json_string_value(json_object_get(line, "text"));
+	const char *which = text ? strstr(text, " of step ") : NULL;
+	if (!which || sscanf(which, " of step %" SCNu64 " of epoch %" SCNu32, &id.step, &id.epoch) != 2)
+		return 0;
+	void *more = grown(j->hit, j->nhit, &j->room_hit, sizeof(*j->hit));
+	if (!more)
+		return -ENOMEM;
+	j->hit = more;
+	j->hit[j->nhit++] = id;
+	return 0;
+}
+
 static int take_fault(struct judge *j, const json_t *line)
 {
 	uint64_t rank = journal_number(line, "rank");
@@ -89,6 +106,8 @@ static int take_fault(struct judge *j, const json_t *line)
 		return 0;
 	if (is(line, "kind", "absent") && rank < sizeof(j->hangs) / sizeof(j->hangs[0]))
 		j->hangs[rank]++;
+	if (is(line, "kind", "flip-file"))
+		return take_hit(j, line);
 	if (!is(line, "kind", "nan") && !is(line, "kind", "flip"))
 		return 0;
 	void *more = grown(j->backs, j->nbacks, &j->room_backs, sizeof(*j->backs));
@@ -116,7 +135,7 @@ static int take_line(void *arg, const json_t *line)
 	return 0;
 }
 
-/* ---- durable ------------------------------------------------------------------------------------------------------- */
+/* ---- the store ----------------------------------------------------------------------------------------------------- */
 
 static bool is_there(const struct checkpoint_ref *refs, size_t n, struct step_id id)
 {
@@ -126,24 +145,31 @@ static bool is_there(const struct checkpoint_ref *refs, size_t n, struct step_id
 	return false;
 }
 
-static int judge_durable(struct judge *j, struct err *err)
+static void judge_durable(struct judge *j, const struct checkpoint_ref *refs, size_t n)
 {
-	struct invariant *v = &j->out[0];
+	struct invariant *v = &j->out[JUDGE_DURABLE];
+	for (size_t i = 0; i < j->ndurables; i++, v->looked_at++)
+		if (!is_there(refs, n, j->durables[i].id))
+			broken(v, "step %lu of epoch %u was durable, and is not in the store",
+			       (unsigned long)j->durables[i].id.step, j->durables[i].id.epoch);
+}
+
+static int judge_store(struct judge *j, struct err *err)
+{
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
 	char path[PATH_MAX];
 	struct repo repo;
 	size_t n = 0;
-	judged(v, "durable");
 	snprintf(path, sizeof(path), "%s/store", j->folder);
 	int rc = repo_open(path, &repo, err);
 	if (rc)
 		return rc;
 	rc = repo_scan(&repo, "campaign", &refs, &n, err);
+	if (!rc)
+		judge_durable(j, refs, n);
+	if (!rc)
+		rc = campaign_intact(&repo, refs, n, j->hit, j->nhit, &j->out[JUDGE_INTACT], err);
 	repo_close(&repo);
-	for (size_t i = 0; !rc && i < j->ndurables; i++, v->looked_at++)
-		if (!is_there(refs, n, j->durables[i].id))
-			broken(v, "step %lu of epoch %u was durable, and is not in the store",
-			       (unsigned long)j->durables[i].id.step, j->durables[i].id.epoch);
 	return rc;
 }
 
@@ -164,7 +190,7 @@ static int judge_recovery(void *arg, const json_t *span)
 {
 	static const char *const parts[] = {"detect_ns", "decide_ns", "gather_ns", "choose_ns", "fetch_ns"};
 	struct judge *j = arg;
-	struct invariant *v = &j->out[1];
+	struct invariant *v = &j->out[JUDGE_RESTORED];
 	uint64_t ended = journal_number(span, "ended_ns"), took = 0;
 	struct step_id id = {.step = journal_number(span, "step"),
 			     .epoch = (uint32_t)journal_number(span, "step_epoch")};
@@ -187,7 +213,6 @@ static int judge_recovery(void *arg, const json_t *span)
 static int judge_restored(struct judge *j, struct err *err)
 {
 	char path[PATH_MAX];
-	judged(&j->out[1], "restored");
 	snprintf(path, sizeof(path), "%s/spans.1", j->folder);
 	int rc = access(path, F_OK) ? 0 : journal_read(path, judge_recovery, j, err);
 	snprintf(path, sizeof(path), "%s/spans", j->folder);
@@ -198,8 +223,7 @@ static int judge_restored(struct judge *j, struct err *err)
 
 static void judge_parameters(struct judge *j)
 {
-	struct invariant *v = &j->out[2];
-	judged(v, "parameters");
+	struct invariant *v = &j->out[JUDGE_PARAMETERS];
 	v->looked_at = 1;
 	if (!*j->params || strcmp(j->params, j->calm) != 0)
 		broken(v, "the job ended with %s, without faults it ends with %s", *j->params ? j->params : "nothing",
@@ -208,12 +232,11 @@ static void judge_parameters(struct judge *j)
 
 static int judge_hangs(struct judge *j, struct err *err)
 {
-	struct invariant *v = &j->out[3];
+	struct invariant *v = &j->out[JUDGE_HANGS];
 	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
 	char path[PATH_MAX];
 	size_t named[sizeof(j->hangs) / sizeof(j->hangs[0])] = {0};
 	unsigned rank;
-	judged(v, "hangs");
 	snprintf(path, sizeof(path), "%s/run.log", j->folder);
 	FILE *f = fopen(path, "re");
 	if (!f || !text) {
@@ -237,9 +260,8 @@ static int judge_hangs(struct judge *j, struct err *err)
 /* This process adopts what its children leave. */
 static void judge_left(struct judge *j)
 {
-	struct invariant *v = &j->out[4];
+	struct invariant *v = &j->out[JUDGE_LEFT];
 	char path[PATH_MAX];
-	judged(v, "left");
 	v->looked_at = 1;
 	siginfo_t info = {.si_pid = 0};
 	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD)
@@ -254,11 +276,13 @@ int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], s
 	struct judge j = {.folder = folder, .out = out};
 	char path[PATH_MAX];
 	snprintf(path, sizeof(path), "%s/journal", folder);
+	for (int i = 0; i < JUDGE_INVARIANTS; i++)
+		out[i] = (struct invariant){.name = names[i], .held = true};
 	int rc = journal_read(path, take_line, &j, err);
 	if (!rc && !j.ended)
 		rc = err_set(err, -ENODATA, "%s: the campaign has not ended", path);
 	if (!rc)
-		rc = judge_durable(&j, err);
+		rc = judge_store(&j, err);
 	if (!rc)
 		rc = judge_restored(&j, err);
 	if (!rc)
@@ -269,5 +293,6 @@ int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], s
 	}
 	free(j.durables);
 	free(j.backs);
+	free(j.hit);
 	return rc;
 }

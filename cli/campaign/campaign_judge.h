@@ -2,6 +2,7 @@
  * daemon, or uses what the campaign remembers.
  *
  *	durable     what was said to be on storage is there, committed
+ *	intact      what is there reads back as it was written, but for what was damaged on purpose
  *	restored    nothing older than the newest durable checkpoint was restored without a stated reason
  *	parameters  the job ended with the parameters of a run without faults
  *	hangs       each rank that was made to hang was named
@@ -14,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { JUDGE_INVARIANTS = 5, JUDGE_TEXT_MAX = 256 };
+enum { JUDGE_INVARIANTS = 6, JUDGE_TEXT_MAX = 256 };
 
 struct invariant {
 	const char *name;

@@ -31,7 +31,7 @@ def _():
     document = campaign((EXAMPLES / "short.campaign").read_text(), "short")
     equal([document["fired"], document["not_fired"], document["exit"]], [10, 0, 0])
     equal([(i["name"], i["held"]) for i in document["invariants"]],
-          [(name, True) for name in ("durable", "restored", "parameters", "hangs", "left")])
+          [(name, True) for name in ("durable", "intact", "restored", "parameters", "hangs", "left")])
     equal(document["params"], document["calm_params"])
     expect(all(i["looked_at"] for i in document["invariants"]), "there was something to judge", document["invariants"])
     lines = [json.loads(line) for line in (top / "short" / "journal").read_text().splitlines()]
@@ -42,7 +42,7 @@ def _():
     killed = next(line["wall_ns"] for line in lines if line.get("kind") == "kill-daemon")
     equal([line["answers"] for line in lines if line["event"] == "daemon"][0], True)
     equal([line["answers"] for line in lines if line["event"] == "daemon" and line["wall_ns"] > killed][:2], [False, True])
-    equal([i["held"] for i in lines[-1]["invariants"]] + [lines[-1]["exit"]], [True] * 5 + [0])
+    equal([i["held"] for i in lines[-1]["invariants"]] + [lines[-1]["exit"]], [True] * 6 + [0])
     reports = [[json.loads(line) for line in (top / "short" / f"{name}.jsonl").read_text().splitlines()] for name in ("train", "calm")]
     equal([{line["rank"] for line in report if line["event"] == "end"} for report in reports], [{0, 1}, {0, 1}])
     expect(lines[0]["ranks"] == 2 and any("nan" in line.get("left", "") for line in reports[0]), "what was left, and why")

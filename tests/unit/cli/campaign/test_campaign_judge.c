@@ -1,8 +1,9 @@
 #include "campaign/campaign_judge.h"
 #include "scratch.h"
-#include "store/read/repo.h"
+#include "store_maker.h"
 
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 static char folder[SCRATCH_MAX];
 static struct invariant found[JUDGE_INVARIANTS];
 static struct err err;
+static char checkpoint[SCRATCH_MAX + 64];
 
 static void put(const char *name, const char *text)
 {
@@ -21,18 +23,15 @@ static void put(const char *name, const char *text)
 	fclose(f);
 }
 
-/* A store with step 10 of epoch 1: a directory with a manifest is committed. */
+/* A store with step 10 of epoch 1. */
 static void setup(void)
 {
-	char path[SCRATCH_MAX + 64];
+	char root[SCRATCH_MAX + 64];
 	scratch_new(folder);
-	snprintf(path, sizeof(path), "%s/store", folder);
-	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
-	snprintf(path, sizeof(path), "%s/store/campaign", folder);
-	cr_assert_eq(mkdir(path, 0700), 0);
-	snprintf(path, sizeof(path), "%s/store/campaign/step-000000000010.e0001", folder);
-	cr_assert_eq(mkdir(path, 0700), 0);
-	put("store/campaign/step-000000000010.e0001/MANIFEST.json", "{}");
+	snprintf(root, sizeof(root), "%s/store", folder);
+	struct store_spec spec = {.root = root, .job = "campaign", .id = {10, 1}, .rows = 6, .cols = 5};
+	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
+	store_dir(&spec, checkpoint, sizeof(checkpoint));
 	put("spans", "");
 	put("run.log", "");
 }
@@ -80,6 +79,40 @@ Test(campaign_judge, what_was_durable_and_is_gone_is_found)
 	cr_expect(strstr(found[0].text, "step 11"), "%s", found[0].text);
 }
 
+/* A bit of the last byte of a file of data. */
+static void damage(void)
+{
+	char path[SCRATCH_MAX + 400];
+	struct dirent *e;
+	DIR *dir = opendir(checkpoint);
+	cr_assert(dir);
+	while ((e = readdir(dir)) && !strstr(e->d_name, ".safetensors"))
+		;
+	cr_assert(e);
+	snprintf(path, sizeof(path), "%s/%s", checkpoint, e->d_name);
+	closedir(dir);
+	FILE *f = fopen(path, "r+");
+	cr_assert(f && !fseek(f, -1, SEEK_END));
+	int c = fgetc(f);
+	cr_assert(!fseek(f, -1, SEEK_END) && fputc(c ^ 1, f) >= 0 && !fclose(f));
+}
+
+#define FLIPPED(step)                                                                                                  \
+	"{\"event\":\"fault\",\"index\":0,\"kind\":\"flip-file\",\"rank\":0,\"outcome\":\"fired\",\"text\":\"bit 0 "   \
+	"of byte 9 "                                                                                                   \
+	"of x.safetensors of step " step " of epoch 1 flipped\"}\n"
+
+Test(campaign_judge, what_is_damaged_without_a_fault_is_found)
+{
+	cr_expect_str_eq(judge(DURABLE("10") END), "");
+	cr_expect_eq(found[1].looked_at, 1);
+	damage();
+	cr_expect_str_eq(judge(DURABLE("10") END), "intact ");
+	cr_expect(strstr(found[1].text, "step 10 of epoch 1 is damaged"), "%s", found[1].text);
+	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("11") END), "intact ", "another one");
+	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("10") END), "");
+}
+
 Test(campaign_judge, what_is_older_than_the_newest_durable_needs_a_reason)
 {
 	put("spans", RECOVERY("9", "9000", "null"));
@@ -99,7 +132,7 @@ Test(campaign_judge, the_older_part_of_the_span_log_is_judged_too)
 	put("spans", RECOVERY("10", "9000", "null"));
 	put("spans.1", RECOVERY("9", "9000", "null"));
 	cr_expect_str_eq(judge(DURABLE("10") END), "restored ");
-	cr_expect_eq(found[1].looked_at, 2);
+	cr_expect_eq(found[2].looked_at, 2);
 }
 
 Test(campaign_judge, no_span_escapes)
