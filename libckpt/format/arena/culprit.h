@@ -1,0 +1,26 @@
+/* Culprit: for which rank the others wait, by their flight records. A rank that hangs makes all others wait in their next collective, so that
+ * soon none has a heartbeat. The one to blame is who is stopped, else who is in no collective, else who is in an earlier one, else who is in
+ * another operation or size than most, else who is at an earlier step or fell silent first. */
+#ifndef CKPT_FORMAT_CULPRIT_H
+#define CKPT_FORMAT_CULPRIT_H
+
+#include "format/arena/flight.h"
+
+struct suspect {
+	uint32_t rank;
+	bool stopped; /* its process is (SIGSTOP) */
+	struct flight_view is;
+};
+
+enum { CULPRIT_TEXT_MAX = 320 };
+
+/* Among those whose last heartbeat was at silent_ns or before: who beat later is not to blame, though the first to be overdue may be one that
+ * waits for another. NULL: there is none. */
+const struct suspect *culprit_find(const struct suspect *all, uint32_t n, uint64_t silent_ns);
+/* It can be told from the others: they are not all at the same. */
+bool culprit_stands_out(const struct suspect *all, uint32_t n, const struct suspect *culprit);
+/* "last at step 5, in all_gather #7 of 512 bytes; rank 0 and others are in reduce_scatter #7 of 4096 bytes". Returns dst. */
+const char *culprit_text(const struct suspect *all, uint32_t n, const struct suspect *culprit,
+			 char dst[CULPRIT_TEXT_MAX]);
+
+#endif
