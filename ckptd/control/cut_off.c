@@ -43,14 +43,10 @@ static void asked(void *arg, const struct registry_result *result)
 	c->retry_ns = clock_deadline(RETRY_NS);
 }
 
-/* Those of a process that is there: a job's ranks may have gone to other nodes. */
 static uint32_t ranks_here(const struct control *control, const char *name)
 {
 	const struct job *job = job_find(control->jobs, name);
-	uint32_t n = 0;
-	for (uint32_t r = 0; job && job->spread && r < job->nlocal; r++)
-		n += job->ranks[r].pid || job->ranks[r].launched;
-	return n;
+	return job && job->spread ? job->nlocal : 0;
 }
 
 /* Each term has its time: to reach one coordinator says nothing of the next. */

@@ -18,6 +18,7 @@
 #include "job/halt.h"
 #include "job/interval.h"
 #include "job/resize.h"
+#include "job/standstill.h"
 #include "job/straggler_watch.h"
 #include "restore/room.h"
 #include "runtime/room.h"
@@ -107,6 +108,7 @@ struct job {
 	struct recovery_log recovery_log;
 	struct job_interval interval;
 	struct straggler_watch stragglers;
+	struct standstill standstill;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
 	bool linked;           /* its coordinator is in reach, and was told all that holds */

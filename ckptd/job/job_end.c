@@ -97,6 +97,7 @@ bool job_tick(struct job *job)
 		rank_watch_beat(&job->ranks[r], now);
 	interval_look(job);
 	straggler_watch_tick(job, now);
+	standstill_tick(job, now);
 	recoveries_tick(&job->recovery_log, now);
 	former_tick(job, now);
 	if (!may_end(job, now))

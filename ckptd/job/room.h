@@ -15,6 +15,7 @@
 #include "job/prefault.h"
 #include "job/recovery_notes.h"
 #include "job/spill.h"
+#include "job/standstill.h"
 #include "job/straggler_watch.h"
 
 #endif

@@ -66,6 +66,10 @@ static const struct {
 		{"REGISTRY_AWAY", HEALTH_DEGRADED,
 		 "Look whether etcd runs, has a leader, and can be reached from this node. Training and "
 		 "saves to memory go on; no coordinator can be elected until it is back."},
+	[HEALTH_STANDSTILL] = {"STANDSTILL", HEALTH_NOTICE,
+			       "Look at the stack of the rank that is named. It may be at something that is no step, "
+			       "as an evaluation: "
+			       "then it goes on by itself."},
 	[HEALTH_STRAGGLER] =
 		{"STRAGGLER", HEALTH_NOTICE,
 		 "Compare its GPU's clock, temperature and errors, and what else runs beside it, with those of the "
@@ -235,7 +239,8 @@ static void look_at_ranks(struct look *look)
 		small += mem && mem->settled && !mem->reserved && mem->huge_bytes < mem->size / 100 * HUGE_PERCENT;
 	}
 	if (hung)
-		add(look, HEALTH_RANK_HUNG, "rank %u gives no heartbeat (%u of %u)", first_hung, hung, job->nlocal);
+		add(look, HEALTH_RANK_HUNG, "rank %u gives no heartbeat (%u of %u)%s%s", first_hung, hung, job->nlocal,
+		    job->standstill.is ? "; " : "", job->standstill.is ? job->standstill.text : "");
 	if (missing && job->recovery_log.raised_ns &&
 	    look->now - job->recovery_log.raised_ns > job->policy.join_timeout_ms * CLOCK_NS_PER_MS)
 		add(look, HEALTH_RANKS_MISSING, "rank %u is missing (%u of %u) for %lu s", first_missing, missing,
@@ -244,6 +249,14 @@ static void look_at_ranks(struct look *look)
 		add(look, HEALTH_MEMLOCK, "the arenas of %u ranks are not registered for I/O", unpinned);
 	if (small && look->observe->runtime->config.huge_pages != HUGE_PAGES_NEVER)
 		add(look, HEALTH_NO_HUGE_PAGES, "the arenas of %u ranks lie in ordinary pages", small);
+}
+
+static void look_at_standstill(struct look *look)
+{
+	const struct standstill *s = &look->job->standstill;
+	if (s->is)
+		add(look, HEALTH_STANDSTILL, "no heartbeat for %.1f s: %s", (double)(look->now - s->since_ns) / 1e9,
+		    s->text);
 }
 
 static void look_at_stragglers(struct look *look)
@@ -306,6 +319,7 @@ unsigned health_find(struct observe *observe, struct finding *found, unsigned ma
 		look.job = list_entry(node, struct job, link);
 		look_at_storage(&look);
 		look_at_ranks(&look);
+		look_at_standstill(&look);
 		look_at_stragglers(&look);
 		look_at_copies(&look);
 		look_at_coordinator(&look);

@@ -285,6 +285,14 @@ static json_t *stragglers_json(const struct straggler_watch *w)
 	return list;
 }
 
+static json_t *standstill_json(const struct standstill *s, uint64_t now)
+{
+	if (!s->is)
+		return json_null();
+	return json_pack("{s:o, s:o, s:o}", "for_ms", plain_json_ms(s->since_ns <= now, now - s->since_ns), "rank",
+			 s->named ? json_integer((json_int_t)s->rank) : json_null(), "text", plain_json_text(s->text));
+}
+
 static json_t *faults_json(const struct faults *faults, const struct job *job)
 {
 	json_t *list = json_array();
@@ -302,14 +310,15 @@ static json_t *job_json(const struct observe *observe, struct job *job, uint64_t
 		json_array_append_new(ranks, rank_json(&job->ranks[r], now));
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
-	return json_pack("{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-			 "name", job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
-			 "stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots,
-			 "committed", (json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed,
-			 "verified", (json_int_t)job->saves.verified, "saves", saves_json(&job->save_stats), "copies",
-			 copies_json(job), "recoveries", recoveries_json(job), "faults",
-			 faults_json(observe->faults, job), "stragglers", stragglers_json(&job->stragglers), "interval",
-			 interval_json(job), "policy", policy_json(&job->policy));
+	return json_pack(
+		"{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+		"name", job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
+		"stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots, "committed",
+		(json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed, "verified",
+		(json_int_t)job->saves.verified, "saves", saves_json(&job->save_stats), "copies", copies_json(job),
+		"recoveries", recoveries_json(job), "faults", faults_json(observe->faults, job), "stragglers",
+		stragglers_json(&job->stragglers), "standstill", standstill_json(&job->standstill, now), "interval",
+		interval_json(job), "policy", policy_json(&job->policy));
 }
 
 static json_t *disk_json(const struct observe *observe)

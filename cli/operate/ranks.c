@@ -14,7 +14,7 @@
 
 #define ANSWER_NS (5 * CLOCK_NS_PER_S)
 
-enum { HEADER_ROWS = 3, LEAST_ROWS = 3 /* ranks that are shown however small the terminal is */ };
+enum { HEADER_ROWS = 4, LEAST_ROWS = 3 /* ranks that are shown however small the terminal is */ };
 
 struct watched {
 	struct state_of of;
@@ -128,6 +128,13 @@ static void draw_job(const json_t *job, const char *node, size_t most)
 		out(TONE_PLAIN, "%zu ranks\n", n);
 	else
 		out(TONE_PLAIN, "the %zu of its %" PRId64 " ranks that are on %s\n", n, world, node);
+	const json_t *stands = field(job, "standstill");
+	char text[32];
+	if (json_is_object(stands))
+		out(TONE_WARN, "no heartbeat for %s: %s\n",
+		    text_duration(text, sizeof(text),
+				  (uint64_t)(json_number_value(field(stands, "for_ms")) * CLOCK_NS_PER_MS)),
+		    field_text(stands, "text"));
 	for (size_t i = 0; i < n && i < most; i++)
 		add_rank(t, json_array_get(ranks, i));
 	table_print(t);

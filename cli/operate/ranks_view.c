@@ -90,7 +90,7 @@ static json_t *rank_of(const json_t *rank, double middle_ms)
 
 json_t *ranks_job(const json_t *job)
 {
-	static const char *const keys[] = {"name", "state", "world", "epoch", "stragglers"};
+	static const char *const keys[] = {"name", "state", "world", "epoch", "stragglers", "standstill"};
 	const json_t *ranks = at(job, "ranks"), *rank;
 	double middle_ms = median_ms(ranks);
 	json_t *list = json_array(), *to = json_object();

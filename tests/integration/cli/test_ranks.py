@@ -80,17 +80,22 @@ def _():
 
 @case("a rank that stays away from a collective is in none, and the others wait in it")
 def _():
-    training = train("--inject", "absent:rank=1@step=20", job="late")
+    training = train("--inject", "absent:rank=1@step=200", job="late")
     try:
         def waited_for():
             of = {rank["rank"]: rank for job in told("--job", "late")["jobs"] for rank in job["ranks"]} if daemon.job("late") else {}
-            return of and of[1]["step"] == 20 and of[1]["beat_age_ms"] > 500 and of
+            return of and of[1]["step"] == 200 and of[1]["beat_age_ms"] > 500 and of
         of = until(waited_for, "all wait for rank 1", pause=0.1)
         equal([of[r]["doing"] for r in range(3)], ["collective", "computing", "collective"])
         equal({of[r]["collective"]["in"] for r in (0, 2)}, {True})
         equal(of[0]["collective"]["number"], of[2]["collective"]["number"])
         equal(of[1]["collective"]["number"], of[0]["collective"]["number"] - 1)
         expect(of[0]["collective"]["entered_ms"] > 400, of[0])
+        job = until(lambda: [job for job in told("--job", "late")["jobs"] if job["standstill"]], "the standstill", pause=0.1)[0]
+        equal(job["standstill"]["rank"], 1)
+        has(job["standstill"]["text"], "rank 1 is waited for: last at step 200, in no collective; rank 0 and others are in reduce_scatter #")
+        has(ranks("--job", "late")[0], "no heartbeat for", "rank 1 is waited for")
+        has(daemon.text(), "job late: no heartbeat for")
     finally:
         training.child.kill()  # what waits does not end by being asked
         training.child.wait(DEADLINE)

@@ -113,6 +113,12 @@ Test(health, damage_hangs_and_refused_restores_are_failing)
 	cr_assert(strstr(find(HEALTH_DAMAGED)->text, "step 5 epoch 3"));
 	ranks[1].hung = true;
 	cr_assert(strstr(find(HEALTH_RANK_HUNG)->text, "rank 1"));
+	cr_assert_null(find(HEALTH_STANDSTILL));
+	job.standstill = (struct standstill){.is = true, .since_ns = clock_now(), .text = "rank 7 is waited for"};
+	cr_assert(strstr(find(HEALTH_RANK_HUNG)->text, "; rank 7 is waited for"));
+	cr_assert(strstr(find(HEALTH_STANDSTILL)->text, "rank 7 is waited for"));
+	cr_assert_eq(find(HEALTH_STANDSTILL)->severity, HEALTH_NOTICE);
+	job.standstill.is = false;
 	recoveries_answered(&job.recovery_log,
 			    &(struct recovery_end){.rc = -EBADMSG, .passed_over = "no intact checkpoint is left"});
 	cr_assert(strstr(find(HEALTH_RESTORE_FAILED)->text, "no intact"));
