@@ -1,5 +1,6 @@
 #include "control/cut_off.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "cluster/room.h"
 #include "control/control.h"
@@ -15,22 +16,53 @@
 
 #define RETRY_NS (CLOCK_NS_PER_S / 2)
 
-enum { TEXT_MAX = 48 };
+enum { TEXT_MAX = 64 };
 
 static void prefix_of(const char *job, char prefix[REGISTRY_KEY_MAX])
 {
 	snprintf(prefix, REGISTRY_KEY_MAX, "jobs/%s/cut-off/", job);
 }
 
+struct said {
+	unsigned node;
+	uint64_t term, ranks, reached;
+};
+
 /* Others may have written anything. */
-static bool read_text(const struct registry_record *record, uint64_t *term, uint32_t *ranks)
+static bool read_text(const struct registry_record *record, struct said *said)
 {
 	char text[TEXT_MAX], end;
+	uint32_t ranks, reached;
 	if (record->len >= sizeof(text))
 		return false;
 	memcpy(text, record->value, record->len);
 	text[record->len] = '\0';
-	return sscanf(text, "%" SCNu64 " %" SCNu32 "%c", term, ranks, &end) == 2;
+	if (sscanf(text, "%" SCNu64 " %" SCNu32 " %" SCNu32 "%c", &said->term, &ranks, &reached, &end) != 3)
+		return false;
+	said->ranks = ranks;
+	said->reached = reached;
+	return true;
+}
+
+/* The next node of the roster that has said something of that term. */
+static bool next_said(const struct control *control, const char *job, uint64_t term, const void **at, struct said *said)
+{
+	char prefix[REGISTRY_KEY_MAX];
+	struct registry_record record;
+	prefix_of(job, prefix);
+	while (registry_next(control->registry, prefix, at, &record)) {
+		int node = roster_find(control->peers->roster, record.key + strlen(prefix));
+		if (node < 0 || !read_text(&record, said) || said->term != term)
+			continue;
+		said->node = (unsigned)node;
+		return true;
+	}
+	return false;
+}
+
+static bool has_session(const struct control *control, unsigned node)
+{
+	return control->peers->net && net_is_up(control->peers->net, node);
 }
 
 /* ---- as one of the nodes ----------------------------------------------------------------------------------------- */
@@ -47,6 +79,18 @@ static uint32_t ranks_here(const struct control *control, const char *name)
 {
 	const struct job *job = job_find(control->jobs, name);
 	return job && job->spread ? job->nlocal : 0;
+}
+
+/* With those of the nodes that are cut off as this one is, and that it reaches. */
+static uint32_t ranks_reached(const struct control *control, const char *job, uint64_t term, uint32_t here)
+{
+	const void *at = NULL;
+	struct said said;
+	uint64_t n = here;
+	while (next_said(control, job, term, &at, &said))
+		if (said.node != control->peers->self && has_session(control, said.node))
+			n += said.ranks;
+	return (uint32_t)min_u64(n, UINT32_MAX);
 }
 
 /* Each term has its time: to reach one coordinator says nothing of the next. */
@@ -68,7 +112,8 @@ bool cut_off_tend(const struct control *control, const char *job, uint32_t node,
 	size_t at = strlen(key);
 	snprintf(key + at, sizeof(key) - at, "%s", control->runtime->config.node);
 	bool stands = registry_get(control->registry, key, &record) && record.ours;
-	int len = snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu32, term, ranks);
+	int len = snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu32 " %" PRIu32, term, ranks,
+			   ranks_reached(control, job, term, ranks));
 	bool right = ranks ? stands && record.len == (size_t)len && !memcmp(record.value, text, record.len) : !stands;
 	if (right || c->asked || clock_now() < c->retry_ns || !registry_is_synced(control->registry))
 		return right && !c->asked;
@@ -81,27 +126,16 @@ bool cut_off_tend(const struct control *control, const char *job, uint32_t node,
 
 /* ---- as the coordinator ------------------------------------------------------------------------------------------ */
 
-static bool has_session(const struct control *control, unsigned node)
-{
-	return control->peers->net && net_is_up(control->peers->net, node);
-}
-
 bool cut_off_gives_way(const struct control *control, const char *job, uint64_t term, uint32_t reached, char *why,
 		       size_t size)
 {
-	char prefix[REGISTRY_KEY_MAX];
-	struct registry_record record;
 	const void *at = NULL;
-	uint64_t said, cut = 0;
-	uint32_t ranks;
-	prefix_of(job, prefix);
-	while (registry_next(control->registry, prefix, &at, &record)) {
-		int node = roster_find(control->peers->roster, record.key + strlen(prefix));
-		if (node >= 0 && !has_session(control, (unsigned)node) && read_text(&record, &said, &ranks) &&
-		    said == term)
-			cut += ranks;
-	}
-	snprintf(why, size, "%" PRIu64 " of its ranks are on nodes that cannot reach this one, which reaches %" PRIu32,
-		 cut, reached);
-	return cut > reached;
+	struct said said;
+	uint64_t most = 0;
+	while (next_said(control, job, term, &at, &said))
+		if (!has_session(control, said.node))
+			most = max_u64(most, said.reached);
+	snprintf(why, size, "a node that cannot reach this one reaches %" PRIu64 " of its ranks, and this one %" PRIu32,
+		 most, reached);
+	return most > reached;
 }

@@ -69,14 +69,14 @@ static void tick(uint64_t ms)
 static const char *said(uint64_t term)
 {
 	static char text[48];
-	snprintf(text, sizeof(text), "%lu 2", (unsigned long)term);
+	snprintf(text, sizeof(text), "%lu 2 2", (unsigned long)term);
 	return text;
 }
 
-static void say(const char *key, uint64_t term, unsigned ranks)
+static void say(const char *key, uint64_t term, unsigned reached)
 {
 	char text[48];
-	snprintf(text, sizeof(text), "%lu %u", (unsigned long)term, ranks);
+	snprintf(text, sizeof(text), "%lu 1 %u", (unsigned long)term, reached);
 	etcd_put(key, text, false);
 }
 
@@ -147,14 +147,14 @@ Test(cut_off, a_coordinator_stays_for_as_many_as_it_reaches)
 	cr_expect(!gives_way(term, 2));
 	cr_expect(gives_way(term, 1));
 	say(OF_C, term, 3);
-	cr_expect(gives_way(term, 4), "all of them together");
-	cr_expect(!gives_way(term, 5));
+	cr_expect(gives_way(term, 2));
+	cr_expect(!gives_way(term, 3), "that they are more together is nothing: they do not reach one another");
 }
 
 Test(cut_off, what_is_not_of_this_term_or_of_no_node_does_not_count)
 {
-	static const char *const wrong[] = {"", "7", "x 9", "1 2 3",
-					    "99999999999999999999999999999999999999999999999999"};
+	static const char *const wrong[] = {"",      "7",       "7 9",
+					    "x 1 9", "1 2 3 4", "99999999999999999999999999999999999999999999999999"};
 	uint64_t term = elected();
 	say(OF_A, term - 1, 9);
 	say("jobs/gpt/cut-off/nobody", term, 9);
