@@ -75,10 +75,14 @@ static void asked(void *arg, const struct registry_result *result)
 	c->retry_ns = clock_deadline(RETRY_NS);
 }
 
+/* Those of a process that is there: a job's ranks may have gone to other nodes. */
 static uint32_t ranks_here(const struct control *control, const char *name)
 {
 	const struct job *job = job_find(control->jobs, name);
-	return job && job->spread ? job->nlocal : 0;
+	uint32_t n = 0;
+	for (uint32_t r = 0; job && job->spread && r < job->nlocal; r++)
+		n += job->ranks[r].pid || job->ranks[r].launched;
+	return n;
 }
 
 /* With those of the nodes that are cut off as this one is, and that it reaches. */

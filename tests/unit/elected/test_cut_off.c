@@ -23,13 +23,14 @@ enum { A, SELF, C, LEASE_MS = 2000 };
 
 static struct daemon d;
 static struct job job;
+static struct rank ranks[3];
 
 static void on_moved(struct dispatch *dispatch, const char *name)
 {
 	(void)dispatch, (void)name;
 }
 
-/* A node of three, with two ranks of a job. */
+/* A node of three, with two ranks of a job; the process of a third is gone. */
 static void setup(void)
 {
 	static const char text[] = "a 10.0.0.1:7\nb 10.0.0.2:8\nc 10.0.0.3:9\n";
@@ -45,7 +46,10 @@ static void setup(void)
 	d.runtime.config.node = name;
 	cr_assert_eq(roster_parse("test", text, strlen(text), &d.peers.roster, &err), 0, "%s", err.text);
 	cr_assert_eq(election_open(&d.control, &heard, &err), 0, "%s", err.text);
-	job = (struct job){.spread = true, .nlocal = 2};
+	ranks[0] = (struct rank){.pid = 70};
+	ranks[1] = (struct rank){.launched = 71};
+	ranks[2] = (struct rank){.pid = 0};
+	job = (struct job){.spread = true, .nlocal = 3, .ranks = ranks};
 	snprintf(job.name, sizeof(job.name), "gpt");
 	list_push(&d.jobs.list, &job.link);
 	etcd_put("nodes/b", "10.0.0.2:8", true);
@@ -132,7 +136,7 @@ Test(cut_off, what_was_said_of_one_term_is_taken_back_and_each_term_has_its_time
 
 Test(cut_off, a_node_without_ranks_of_the_job_says_nothing)
 {
-	job.nlocal = 0;
+	ranks[0].pid = ranks[1].launched = 0;
 	etcd_put(COORDINATOR, "a", false);
 	tick(0);
 	tick(10000);
