@@ -260,6 +260,8 @@ static uint64_t calls_of_a_life(unsigned flags)
 static void fail_call(uint64_t n, bool sticky, unsigned flags)
 {
 	struct pair *p = pair_memory(n);
+	/* One GPU may wait for what the other one, which has died, does not do any more. What is done takes milliseconds. */
+	cuda_fake_rt(p->fake)->patience = 2 * CLOCK_NS_PER_S;
 	cuda_fake_fail_call(p->fake, n, sticky);
 	int rc = whole_life(p, flags);
 	const char *failed = cuda_fake_failed(p->fake);
