@@ -65,6 +65,12 @@ static json_t *waits_json(const struct rank *rank)
 				     : json_null();
 }
 
+/* A rank goes on while the document is written: what it has done since then is of now. */
+static uint64_t age(uint64_t since, uint64_t now)
+{
+	return since < now ? now - since : 0;
+}
+
 /* The one that it is in, or was in last; null: it tells of none. */
 static json_t *collective_json(const struct flight_view *is, uint64_t now)
 {
@@ -72,7 +78,7 @@ static json_t *collective_json(const struct flight_view *is, uint64_t now)
 		return json_null();
 	return json_pack("{s:s, s:I, s:I, s:b, s:o}", "op", is->op, "number", (json_int_t)is->collective, "bytes",
 			 (json_int_t)is->bytes, "in", is->in_collective, "entered_ms",
-			 plain_json_ms(is->since_ns <= now, now - is->since_ns));
+			 plain_json_ms(true, age(is->since_ns, now)));
 }
 
 /* How it compares with the others of this node; null: it is not compared with them. */
@@ -100,8 +106,7 @@ static json_t *rank_json(const struct rank *rank, uint64_t now)
 	json_object_set_new(j, "phase",
 			    json_string(is.phase < sizeof(phases) / sizeof(phases[0]) ? phases[is.phase] : "?"));
 	json_object_set_new(j, "beat_age_ms",
-			    is.beat_ns && is.beat_ns <= now ? json_integer((json_int_t)((now - is.beat_ns) / 1000000))
-							    : json_null());
+			    is.beat_ns ? json_integer((json_int_t)(age(is.beat_ns, now) / 1000000)) : json_null());
 	json_object_set_new(j, "collective", collective_json(&is, now));
 	json_object_set_new(j, "straggler", straggler_json(rank));
 	return j;

@@ -129,6 +129,15 @@ Test(status, a_rank_tells_its_collective_and_what_it_waits_for)
 	cr_expect(json_is_real(json_object_get(collective, "entered_ms")));
 	cr_expect_str_eq(json_string_value(json_object_get(rank, "waits")), "join");
 	json_decref(j);
+	head->flight.beat_ns = head->flight.coll_since_ns = UINT64_MAX; /* while the document is written */
+	j = status();
+	rank = json_array_get(json_object_get(first_job(j), "ranks"), 1);
+	collective = json_object_get(rank, "collective");
+	cr_expect(json_is_integer(json_object_get(rank, "beat_age_ms")), "it is not silent");
+	cr_expect_eq(json_integer_value(json_object_get(rank, "beat_age_ms")), 0);
+	cr_expect(json_is_real(json_object_get(collective, "entered_ms")));
+	cr_expect_float_eq(json_real_value(json_object_get(collective, "entered_ms")), 0, 1e-9);
+	json_decref(j);
 	free(head);
 }
 
