@@ -103,6 +103,12 @@ def _():
                 equal(outside.read_text(), "untouched", f"{command} with a {put.__name__} as {place}")
 
 
+def answers(sock):
+    """A moment after the socket is there somebody listens."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        return s.connect_ex(str(sock)) == 0
+
+
 def daemon(place, put):
     """ckptd starts, or says why it does not."""
     copy, sock = spoilt(place, put), offline.top / "d.sock"
@@ -110,7 +116,7 @@ def daemon(place, put):
     with open(err, "wb") as f:
         child = subprocess.Popen([BIN / "ckptd", "--store", copy, "--socket", sock], stderr=f, stdin=subprocess.DEVNULL)
     try:
-        until(lambda: child.poll() is not None or sock.exists(), f"ckptd with a {put.__name__} as {place}", DEADLINE)
+        until(lambda: child.poll() is not None or answers(sock), f"ckptd with a {put.__name__} as {place}", DEADLINE)
         if child.poll() is None:
             done = subprocess.run([BIN / "ckpt", "status", "--socket", sock], capture_output=True, timeout=DEADLINE)
             equal(done.returncode, 0, done.stderr)
