@@ -34,7 +34,7 @@ struct judge {
 	size_t ndurables, room;
 	uint64_t *backs; /* when faults were caused after which training itself goes back */
 	size_t nbacks, room_backs;
-	struct step_id *hit; /* checkpoints of which a file was damaged */
+	struct step_id *hit; /* steps of which a bit was flipped */
 	size_t nhit, room_hit;
 	size_t hangs[256]; /* by rank: made to */
 	char params[32], calm[32];
@@ -84,12 +84,19 @@ static int take_durable(struct judge *j, const json_t *line)
 	return 0;
 }
 
+/* In a file, or in memory from where it may be written. */
+static bool is_flip(const json_t *line)
+{
+	return is(line, "kind", "flip-file") || is(line, "kind", "flip-manifest") || is(line, "kind", "flip-arena") ||
+	       is(line, "kind", "flip-replica");
+}
+
 static int take_hit(struct judge *j, const json_t *line)
 {
 	struct step_id id;
 	const char *text = json_string_value(json_object_get(line, "text"));
-	const char *which = text ? strstr(text, " of step ") : NULL;
-	if (!which || sscanf(which, " of step %" SCNu64 " of epoch %" SCNu32, &id.step, &id.epoch) != 2)
+	const char *which = text ? strstr(text, "step ") : NULL;
+	if (!which || sscanf(which, "step %" SCNu64 " of epoch %" SCNu32, &id.step, &id.epoch) != 2)
 		return 0;
 	void *more = grown(j->hit, j->nhit, &j->room_hit, sizeof(*j->hit));
 	if (!more)
@@ -106,7 +113,7 @@ static int take_fault(struct judge *j, const json_t *line)
 		return 0;
 	if (is(line, "kind", "absent") && rank < sizeof(j->hangs) / sizeof(j->hangs[0]))
 		j->hangs[rank]++;
-	if (is(line, "kind", "flip-file"))
+	if (is_flip(line))
 		return take_hit(j, line);
 	if (!is(line, "kind", "nan") && !is(line, "kind", "flip"))
 		return 0;

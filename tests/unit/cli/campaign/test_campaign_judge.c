@@ -97,10 +97,10 @@ static void damage(void)
 	cr_assert(!fseek(f, -1, SEEK_END) && fputc(c ^ 1, f) >= 0 && !fclose(f));
 }
 
-#define FLIPPED(step)                                                                                                  \
-	"{\"event\":\"fault\",\"index\":0,\"kind\":\"flip-file\",\"rank\":0,\"outcome\":\"fired\",\"text\":\"bit 0 "   \
-	"of byte 9 "                                                                                                   \
-	"of x.safetensors of step " step " of epoch 1 flipped\"}\n"
+#define FLIPPED(kind, what, step)                                                                                      \
+	"{\"event\":\"fault\",\"index\":0,\"kind\":\"" kind                                                            \
+	"\",\"rank\":0,\"outcome\":\"fired\",\"text\":\"bit 0 of byte 9 of " what "step " step                         \
+	" of epoch 1 flipped\"}\n"
 
 Test(campaign_judge, what_is_damaged_without_a_fault_is_found)
 {
@@ -109,8 +109,12 @@ Test(campaign_judge, what_is_damaged_without_a_fault_is_found)
 	damage();
 	cr_expect_str_eq(judge(DURABLE("10") END), "intact ");
 	cr_expect(strstr(found[1].text, "step 10 of epoch 1 is damaged"), "%s", found[1].text);
-	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("11") END), "intact ", "another one");
-	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("10") END), "");
+	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-file", "x.safetensors of ", "11") END), "intact ",
+			 "another one");
+	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-file", "x.safetensors of ", "10") END), "");
+	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-arena", "rank 1's ", "10") END), "",
+			 "before it was written");
+	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("kill", "", "10") END), "intact ");
 }
 
 Test(campaign_judge, what_is_older_than_the_newest_durable_needs_a_reason)
