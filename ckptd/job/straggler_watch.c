@@ -51,11 +51,16 @@ static struct straggler_episode *open_of(struct straggler_watch *w, uint32_t ran
 	return NULL;
 }
 
-/* The oldest makes room. */
+/* The oldest that is over makes room; NULL: as many ranks are late at once, and one more is not told. */
 static struct straggler_episode *add(struct straggler_watch *w)
 {
+	uint32_t out = 0;
+	while (w->nepisodes == STRAGGLER_EPISODES && out < STRAGGLER_EPISODES && !w->episodes[out].until_wall_ns)
+		out++;
+	if (out == STRAGGLER_EPISODES)
+		return NULL;
 	if (w->nepisodes == STRAGGLER_EPISODES)
-		memmove(w->episodes, w->episodes + 1, --w->nepisodes * sizeof(w->episodes[0]));
+		memmove(&w->episodes[out], &w->episodes[out + 1], (--w->nepisodes - out) * sizeof(w->episodes[0]));
 	return &w->episodes[w->nepisodes++];
 }
 
@@ -79,8 +84,7 @@ static void note(struct job *job, uint32_t index, uint64_t now)
 	struct straggler_episode *e = open_of(w, job->ranks[index].id);
 	if (rank->late && e) {
 		follow(e, rank, now);
-	} else if (rank->late) {
-		e = add(w);
+	} else if (rank->late && (e = add(w))) {
 		*e = (struct straggler_episode){.rank = job->ranks[index].id,
 						.since_ns = rank->since_ns,
 						.since_wall_ns = clock_wall() - (now - rank->since_ns)};
