@@ -38,12 +38,13 @@ static int replace_file(const char *path, int (*put)(FILE *f, const void *arg), 
 		return err_set(err, -EINVAL, "%s is not a regular file, and stays as it is", path);
 	if (unlink(part) && errno != ENOENT)
 		return err_set(err, -errno, "%s: %s", part, err_name(-errno));
-	int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644), rc = fd < 0 ? -errno : 0;
-	FILE *f = rc ? NULL : fdopen(fd, "w");
-	if (!rc && !f) {
-		rc = -errno;
+	int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return err_set(err, -errno, "%s: %s", part, err_name(-errno));
+	FILE *f = fdopen(fd, "w");
+	int rc = f ? 0 : -errno;
+	if (!f)
 		close(fd);
-	}
 	if (f) {
 		rc = put(f, arg);
 		if (fflush(f) || ferror(f))
@@ -53,7 +54,7 @@ static int replace_file(const char *path, int (*put)(FILE *f, const void *arg), 
 	}
 	if (!rc && rename(part, path))
 		rc = -errno;
-	if (rc && f)
+	if (rc)
 		unlink(part);
 	return rc ? err_set(err, rc, "%s: %s", path, err_name(rc)) : 0;
 }

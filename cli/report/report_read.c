@@ -24,6 +24,8 @@ static FILE *open_file(const struct report *r, const char *name, char path[PATH_
 	else
 		*rc = !S_ISREG(st.st_mode) ? -EINVAL : st.st_size > FILE_BYTES_MAX ? -EFBIG : 0;
 	FILE *f = *rc ? NULL : fdopen(fd, "r");
+	if (!*rc && !f)
+		*rc = -errno;
 	if (!f && fd >= 0)
 		close(fd);
 	return f;
