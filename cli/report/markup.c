@@ -64,13 +64,19 @@ void markup(FILE *f, const char *fmt, ...)
 	va_end(ap);
 }
 
+static void put_cell(FILE *f, const char *tag, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
+static void put_cell(FILE *f, const char *tag, const char *fmt, va_list ap)
+{
+	fputs(tag, f);
+	escape_all(f, fmt, ap);
+	fputs("</td>", f);
+}
+
 void markup_cell(FILE *f, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	fputs("<td>", f);
-	escape_all(f, fmt, ap);
-	fputs("</td>", f);
+	put_cell(f, "<td>", fmt, ap);
 	va_end(ap);
 }
 
@@ -78,9 +84,7 @@ void markup_number(FILE *f, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	fputs("<td class=\"n\">", f);
-	escape_all(f, fmt, ap);
-	fputs("</td>", f);
+	put_cell(f, "<td class=\"n\">", fmt, ap);
 	va_end(ap);
 }
 
