@@ -1,7 +1,8 @@
 #include "job/straggler.h"
 
+#include "base/doubles.h"
+
 #include <math.h>
-#include <stdlib.h>
 
 enum { ALIKE = 4 }; /* a quarter of the median count of collectives more or less is another part in the job */
 
@@ -42,15 +43,9 @@ static enum round look(const struct stragglers *s, const struct straggler_sample
 
 /* ---- comparing ------------------------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 static double median(double *values, uint32_t n)
 {
-	qsort(values, n, sizeof(*values), compare);
+	doubles_sort(values, n);
 	return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 

@@ -1,31 +1,29 @@
 #include "operate/ranks_view.h"
 
+#include "frame/field.h"
+
 #include "base/cleanup.h"
+#include "base/doubles.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const json_t *at(const json_t *object, const char *key)
-{
-	return json_object_get(object, key);
-}
-
 static bool is(const json_t *object, const char *key, const char *word)
 {
-	const char *text = json_string_value(at(object, key));
+	const char *text = json_string_value(field(object, key));
 	return text && !strcmp(text, word);
 }
 
 /* Of a rank that trains. Its flight record knows better than its phase, which it says before it enters. */
 static const char *at_work(const json_t *rank)
 {
-	const json_t *collective = at(rank, "collective");
+	const json_t *collective = field(rank, "collective");
 	bool recorded = json_is_object(collective);
 	if (is(rank, "phase", "restore"))
 		return "restoring";
-	if (recorded ? json_is_true(at(collective, "in")) : is(rank, "phase", "collective"))
+	if (recorded ? json_is_true(field(collective, "in")) : is(rank, "phase", "collective"))
 		return "collective";
-	if (!json_is_integer(at(rank, "beat_age_ms")))
+	if (!json_is_integer(field(rank, "beat_age_ms")))
 		return "silent";
 	if (is(rank, "phase", "save"))
 		return "saving";
@@ -34,18 +32,12 @@ static const char *at_work(const json_t *rank)
 
 const char *ranks_doing(const json_t *rank)
 {
-	const char *state = json_string_value(at(rank, "state"));
-	if (json_is_true(at(rank, "hung")))
+	const char *state = json_string_value(field(rank, "state"));
+	if (json_is_true(field(rank, "hung")))
 		return "hangs";
-	if (json_is_string(at(rank, "waits")))
+	if (json_is_string(field(rank, "waits")))
 		return "waiting";
 	return is(rank, "state", "joined") ? at_work(rank) : state ? state : "unknown";
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
 }
 
 /* Of the ranks whose steps are known, the lower of two; 0: of none. */
@@ -58,11 +50,11 @@ static double median_ms(const json_t *ranks)
 		return 0;
 	json_array_foreach(ranks, i, rank)
 	{
-		const json_t *median = at(at(rank, "steps"), "median_ms");
+		const json_t *median = field(field(rank, "steps"), "median_ms");
 		if (json_is_number(median))
 			ms[n++] = json_number_value(median);
 	}
-	qsort(ms, n, sizeof(*ms), compare);
+	doubles_sort(ms, n);
 	return n ? ms[(n - 1) / 2] : 0;
 }
 
@@ -77,7 +69,7 @@ static json_t *rank_of(const json_t *rank, double middle_ms)
 {
 	static const char *const keys[] = {"rank",  "state",      "waits",       "step",
 					   "phase", "collective", "beat_age_ms", "straggler"};
-	const json_t *median = at(at(rank, "steps"), "median_ms");
+	const json_t *median = field(field(rank, "steps"), "median_ms");
 	json_t *to = json_pack("{s:s}", "doing", ranks_doing(rank));
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		take(to, rank, keys[i]);
@@ -91,7 +83,7 @@ static json_t *rank_of(const json_t *rank, double middle_ms)
 json_t *ranks_job(const json_t *job)
 {
 	static const char *const keys[] = {"name", "state", "world", "epoch", "stragglers", "standstill"};
-	const json_t *ranks = at(job, "ranks"), *rank;
+	const json_t *ranks = field(job, "ranks"), *rank;
 	double middle_ms = median_ms(ranks);
 	json_t *list = json_array(), *to = json_object();
 	size_t i;

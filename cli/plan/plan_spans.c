@@ -1,6 +1,7 @@
 #include "plan/plan_spans.h"
 
 #include "base/cleanup.h"
+#include "base/doubles.h"
 #include "frame/output.h"
 
 #include <math.h>
@@ -36,18 +37,12 @@ static void add(struct samples *s, double value)
 	s->values[s->n++] = value;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
 /* And frees them. */
 static double median(struct samples *s)
 {
 	double m = NAN;
 	if (s->n) {
-		qsort(s->values, s->n, sizeof(double), by_value);
+		doubles_sort(s->values, s->n);
 		m = s->values[s->n / 2];
 	}
 	free(s->values);

@@ -1,5 +1,7 @@
 #include "report/report.h"
 
+#include "base/doubles.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,12 +38,6 @@ static int by_cause(const void *a, const void *b)
 	return strcmp(report_cause_of(x), report_cause_of(y));
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
 /* Median and most of what is known. values: room for n. */
 static void middle(double out[2], const struct report_fault *const *faults, size_t n, double *values,
 		   double (*of)(const struct report_fault *))
@@ -52,7 +48,7 @@ static void middle(double out[2], const struct report_fault *const *faults, size
 		if (!isnan(values[known]))
 			known++;
 	}
-	qsort(values, known, sizeof(*values), by_value);
+	doubles_sort(values, known);
 	out[0] = known ? values[known / 2] : NAN;
 	out[1] = known ? values[known - 1] : NAN;
 }

@@ -1,5 +1,7 @@
 #include "report/report.h"
 
+#include "base/doubles.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,12 +15,6 @@ static const struct {
 	[STEPS] = {"steps_lost", "steps"},
 	[STALL] = {"save_stall", "ms"},
 };
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
 
 /* The i-th, NAN: it has none. */
 static double value(const struct report *r, enum measure m, size_t i)
@@ -39,7 +35,7 @@ static double rank_of(const double *sorted, size_t n, double share)
 
 static void spread(struct report_spread *s, double *values, size_t n)
 {
-	qsort(values, n, sizeof(*values), by_value);
+	doubles_sort(values, n);
 	s->n = n;
 	if (!n)
 		return;
