@@ -8,6 +8,7 @@
 #include "format/tensor/names.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,13 +54,18 @@ static void number_cell(struct table *t, const json_t *value)
 		table_cell(t, TONE_DIM, "-");
 }
 
+/* Whatever number it is, it is shown. */
+static const char *duration_text(char text[32], const json_t *ms)
+{
+	double value = fmin(fmax(json_number_value(ms), 0), 1e12);
+	return text_duration(text, 32, (uint64_t)(value * CLOCK_NS_PER_MS));
+}
+
 static void time_cell(struct table *t, bool known, const json_t *ms, const char *unit)
 {
 	char text[32];
 	if (known && json_is_number(ms) && json_number_value(ms) >= 0)
-		table_cell(t, TONE_PLAIN, "%s%s",
-			   text_duration(text, sizeof(text), (uint64_t)(json_number_value(ms) * CLOCK_NS_PER_MS)),
-			   unit);
+		table_cell(t, TONE_PLAIN, "%s%s", duration_text(text, ms), unit);
 	else
 		table_cell(t, TONE_DIM, "-");
 }
@@ -131,9 +137,7 @@ static void draw_job(const json_t *job, const char *node, size_t most)
 	const json_t *stands = field(job, "standstill");
 	char text[32];
 	if (json_is_object(stands))
-		out(TONE_WARN, "no heartbeat for %s: %s\n",
-		    text_duration(text, sizeof(text),
-				  (uint64_t)(json_number_value(field(stands, "for_ms")) * CLOCK_NS_PER_MS)),
+		out(TONE_WARN, "no heartbeat for %s: %s\n", duration_text(text, field(stands, "for_ms")),
 		    field_text(stands, "text"));
 	for (size_t i = 0; i < n && i < most; i++)
 		add_rank(t, json_array_get(ranks, i));
