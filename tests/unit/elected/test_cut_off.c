@@ -1,16 +1,11 @@
 /* A coordinator that the nodes of its job cannot reach, as they see it and as it does. There is no net here: nobody reaches anybody. */
 #include "control/cut_off.h"
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "control/control.h"
-#include "control/election.h"
-#include "daemon.h"
 #include "fake_etcd.h"
-#include "job/job.h"
+#include "node_of_three.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +13,6 @@
 #define OURS "jobs/gpt/cut-off/b"
 #define OF_A "jobs/gpt/cut-off/a"
 #define OF_C "jobs/gpt/cut-off/c"
-
-enum { A, SELF, C, LEASE_MS = 2000 };
 
 static struct daemon d;
 static struct job job;
@@ -33,40 +26,23 @@ static void on_moved(struct dispatch *dispatch, const char *name)
 /* A node of three, with two ranks of a job; the process of a third is gone. */
 static void setup(void)
 {
-	static const char text[] = "a 10.0.0.1:7\nb 10.0.0.2:8\nc 10.0.0.3:9\n";
-	static char url[] = "etcd://10.0.0.9/ckpt", name[] = "b";
-	const struct election_events heard = {.moved = on_moved};
-	struct err err = {{0}};
-	log_set_level(LOG_ERROR);
-	etcd_reset();
-	daemon_init(&d);
-	d.peers.self = SELF;
-	d.runtime.config.registry = url;
-	d.runtime.config.registry_lease_ms = LEASE_MS;
-	d.runtime.config.node = name;
-	cr_assert_eq(roster_parse("test", text, strlen(text), &d.peers.roster, &err), 0, "%s", err.text);
-	cr_assert_eq(election_open(&d.control, &heard, &err), 0, "%s", err.text);
 	ranks[0] = (struct rank){.pid = 70};
 	ranks[1] = (struct rank){.launched = 71};
 	ranks[2] = (struct rank){.pid = 0};
-	job = (struct job){.spread = true, .nlocal = 3, .ranks = ranks};
-	snprintf(job.name, sizeof(job.name), "gpt");
-	list_push(&d.jobs.list, &job.link);
-	etcd_put("nodes/b", "10.0.0.2:8", true);
+	job = (struct job){.nlocal = 3, .ranks = ranks};
+	node_open(&d, &job, on_moved);
 }
 
 static void teardown(void)
 {
-	election_close(&d.control);
-	roster_free(d.peers.roster);
+	node_close(&d);
 }
 
 TestSuite(cut_off, .init = setup, .fini = teardown);
 
 static void tick(uint64_t ms)
 {
-	clock_skip(ms * CLOCK_NS_PER_MS);
-	election_tick(&d.control);
+	node_tick(&d, ms);
 }
 
 /* What our record says in that term. */

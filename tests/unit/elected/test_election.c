@@ -2,12 +2,10 @@
 #include "control/election.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "control/control.h"
 #include "control/coordinator_host.h"
-#include "daemon.h"
 #include "fake_etcd.h"
-#include "job/job.h"
+#include "node_of_three.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -17,8 +15,6 @@
 #define COORDINATOR "jobs/gpt/coordinator"
 #define EPOCH "jobs/gpt/epoch"
 #define EPOCH_TEXT "what stands of an epoch"
-
-enum { A, SELF, C };
 
 static struct daemon d;
 static struct job job;
@@ -36,38 +32,21 @@ static void on_moved(struct dispatch *dispatch, const char *name)
 /* A node of three, which has part in a job of several nodes. */
 static void setup(void)
 {
-	static const char text[] = "a 10.0.0.1:7\nb 10.0.0.2:8\nc 10.0.0.3:9\n";
-	static char url[] = "etcd://10.0.0.9/ckpt", name[] = "b";
-	const struct election_events heard = {.moved = on_moved};
-	struct err err = {{0}};
-	log_set_level(LOG_ERROR);
-	etcd_reset();
-	daemon_init(&d);
-	d.peers.self = SELF;
-	d.runtime.config.registry = url;
-	d.runtime.config.registry_lease_ms = 2000;
-	d.runtime.config.node = name;
-	cr_assert_eq(roster_parse("test", text, strlen(text), &d.peers.roster, &err), 0, "%s", err.text);
-	cr_assert_eq(election_open(&d.control, &heard, &err), 0, "%s", err.text);
-	job = (struct job){.spread = true};
-	snprintf(job.name, sizeof(job.name), "gpt");
-	list_push(&d.jobs.list, &job.link);
-	etcd_put("nodes/b", "10.0.0.2:8", true); /* so that nothing but elections is asked for */
+	job = (struct job){.nlocal = 0};
+	node_open(&d, &job, on_moved);
 	moved = recorded = 0;
 }
 
 static void teardown(void)
 {
-	election_close(&d.control);
-	roster_free(d.peers.roster);
+	node_close(&d);
 }
 
 TestSuite(election, .init = setup, .fini = teardown);
 
 static void tick(uint64_t ms)
 {
-	clock_skip(ms * CLOCK_NS_PER_MS);
-	election_tick(&d.control);
+	node_tick(&d, ms);
 }
 
 /* It asks, and is elected. Returns the term. */
