@@ -3,6 +3,7 @@ shrinks, and whoever comes back finds another in his place. At the same world si
 timeout: 1200"""
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -21,8 +22,10 @@ from tap import BIN, NIGHTLY, Cases, equal, expect, until
 RELEASE = BIN.parents[1] / "release" / "bin" / "ckpt-train"
 TRAIN = RELEASE if RELEASE.exists() else OWN
 SILENCE = "2s"
-STEPS, WORLD = 400, 3
-TRAINER = [TRAIN, "--batch", 6, "--steps", STEPS, "--save-memory-every", 10, "--save-storage-every", 100]
+FOREVER, WORLD = 1000000, 3
+MORE = 30  # steps that are trained after what a case waits for
+SHORT = 200  # steps of a job that nothing happens to
+TRAINER = [TRAIN, "--batch", 6, "--save-memory-every", 10, "--save-storage-every", 100]
 RUN_S = 200
 ETCD = 2379  # its port, as the nodes see it
 COORDINATOR = "/ckpt/jobs/default/coordinator"
@@ -36,10 +39,10 @@ class ElasticJob:
         for node in net.nodes:
             self.start(node.name)
 
-    def start(self, name):
+    def start(self, name, steps=FOREVER):
         node = self.net[name]
         spare = ["--spare"] if name in self.spares else []
-        command = [CKPT, "run", "--nodes", WORLD, "-n", 1, "--min-ranks", self.least, *spare, "--json", "--", *TRAINER]
+        command = [CKPT, "run", "--nodes", WORLD, "-n", 1, "--min-ranks", self.least, *spare, "--json", "--", *TRAINER, "--steps", steps]
         environment = node.environment()
         del environment["CKPT_JOB"], environment["CKPT_LOCAL_WORLD"]
         with open(node.top / "out", "wb") as out, open(node.top / "err", "ab") as err:
@@ -53,16 +56,27 @@ class ElasticJob:
         jobs = self.net[name].status()["jobs"]
         return max((rank.get("step") or 0 for job in jobs for rank in job["ranks"]), default=0)
 
+    def newest(self, names):
+        return max(map(self.step, names))
+
     def reaches(self, step, name="a"):
         until(lambda: self.step(name) >= step, f"step {step} on {name}", RUN_S)
 
-    def ends(self, names):
-        """All of them with success; the line that rank 0 ends with."""
+    def waits(self, name):
+        """It is back, and others have its ranks."""
+        until(lambda: "none of them here: this node waits" in self.said(name), f"node {name} waits", RUN_S)
+
+    def halted(self, names):
+        """It trains on for some steps and is asked to end; all of the nodes end with success. The line that rank 0 ends with, and the step in it."""
+        last = self.newest(names) + MORE
+        until(lambda: self.newest(names) >= last, f"step {last}", RUN_S)
+        until(lambda: not self.net[names[0]].ckpt("halt", "--now", "--job", "default")[0], "the job is asked to end", RUN_S)
         for name in names:
             code = self.runs[name].wait(RUN_S)
             expect(code == 0, f"ckpt run on {name}: exit {code}:", self.said(name)[-2000:])
             equal(json.loads((self.net[name].top / "out").read_text())["exit"], 0, name)
-        return next(final(said) for said in map(self.said, names) if "final step=" in said)
+        line = next(final(said) for said in map(self.said, names) if "final step=" in said)
+        return line, int(re.search(r"step=(\d+)", line).group(1))
 
 
 @contextlib.contextmanager
@@ -82,19 +96,34 @@ def whole(net):
     expect(code == 0, out, err)
 
 
+@functools.cache
+def undisturbed(steps):
+    """What all ranks on one node end with, if nothing happens to them."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CKPT_")}
+    command = [CKPT, "run", "-n", WORLD, "--", *TRAINER, "--steps", steps]
+    return final(subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True, env=environment, timeout=RUN_S).stdout)
+
+
+def ends_undisturbed(job, names):
+    """Not a bit is changed."""
+    line, step = job.halted(names)
+    equal(line, undisturbed(step))
+
+
 def loss_of(line):
     return float(re.search(r"loss=(\S+)", line).group(1))
 
 
-def shrunk(line):
+def ends_shrunk(job, names):
     """Another number of ranks is another run in its last bits."""
-    expect(abs(loss_of(line) - loss_of(undisturbed)) < 1e-3, line, undisturbed)
+    line, step = job.halted(names)
+    expect(abs(loss_of(line) - loss_of(undisturbed(step))) < 1e-3, line, undisturbed(step))
 
 
 def power_is_lost_and_a_spare_takes_over():
     with elastic_job() as (net, job):
         net["c"].lose_power()
-        equal(job.ends("abd"), undisturbed)
+        ends_undisturbed(job, "abd")
         expect("3 ranks go on from" in job.said("a"), job.said("a"))
         whole(net)
 
@@ -105,18 +134,19 @@ def a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place():
         net["a"].until_said("1 ranks on node d", seconds=RUN_S)
         job.reaches(200)
         net["c"].plug()
-        equal(job.ends("abcd"), undisturbed)
+        job.waits("c")
+        ends_undisturbed(job, "abcd")
         whole(net)
 
 
 def a_node_that_comes_back_when_the_job_has_ended_is_told():
     with elastic_job() as (net, job):
         net["c"].unplug()
-        equal(job.ends("abd"), undisturbed)
+        ends_undisturbed(job, "abd")
         net["c"].plug()
         equal(job.runs["c"].wait(RUN_S), 0, job.said("c"))
         for name in "abcd":  # what was over is not taken for the next job of that name
-            job.start(name)
+            job.start(name, SHORT)
         equal([job.runs[name].wait(RUN_S) for name in "abcd"], [0, 0, 0, 0])
         whole(net)
 
@@ -127,7 +157,8 @@ def a_stopped_daemon_wakes_up_after_it_was_replaced():
         net["a"].until_said("1 ranks on node d", seconds=RUN_S)
         job.reaches(200)
         net["c"].process.send_signal(signal.SIGCONT)
-        equal(job.ends("abcd"), undisturbed)
+        job.waits("c")
+        ends_undisturbed(job, "abcd")
         whole(net)
 
 
@@ -137,7 +168,8 @@ def a_node_that_hears_nothing_is_replaced():
         net["a"].until_said("1 ranks on node d", seconds=RUN_S)
         job.reaches(200)
         net["a"].unmute(net["c"])
-        equal(job.ends("abcd"), undisturbed)
+        job.waits("c")
+        ends_undisturbed(job, "abcd")
         whole(net)
 
 
@@ -146,7 +178,7 @@ def the_coordinator_is_stopped_for_a_while():
         net["a"].process.send_signal(signal.SIGSTOP)
         net["b"].until_said("node a is lost")
         net["a"].process.send_signal(signal.SIGCONT)
-        equal(job.ends("abcd"), undisturbed)
+        ends_undisturbed(job, "abcd")
         whole(net)
 
 
@@ -154,7 +186,7 @@ def two_nodes_lose_power_at_once_and_the_world_shrinks():
     with elastic_job("abcd", spares="d", least=2) as (net, job):
         net["c"].lose_power()
         net["d"].lose_power()
-        shrunk(job.ends("ab"))
+        ends_shrunk(job, "ab")
         expect("the job goes on with 2 ranks, 1 of them here" in job.said("a"), job.said("a"))
         whole(net)
 
@@ -164,7 +196,7 @@ def the_spare_is_lost_while_it_takes_over():
         net["c"].lose_power()
         net["a"].until_said("1 ranks on node d", seconds=RUN_S, pause=0.002)
         net["d"].lose_power()
-        shrunk(job.ends("ab"))
+        ends_shrunk(job, "ab")
         whole(net)
 
 
@@ -174,7 +206,7 @@ def power_is_lost_while_the_world_shrinks():
         net["c"].lose_power()
         until(lambda: re.search("it is written as one of epoch|world size changes from 3 to 2", net["a"].said()), "the world changes", RUN_S, 0.002)
         net["b"].lose_power()
-        shrunk(job.ends("a"))
+        ends_shrunk(job, "a")
         whole(net)
 
 
@@ -183,7 +215,7 @@ def links_are_slow():
         for node in net.nodes:
             node.slow("300mbit")
         net["c"].lose_power()
-        equal(job.ends("abd"), undisturbed)
+        ends_undisturbed(job, "abd")
         whole(net)
 
 
@@ -205,9 +237,9 @@ def a_coordinator_that_reaches_etcd_and_no_node_gives_way():
             until(lambda: members.get(COORDINATOR) not in (None, first), "another node coordinates", RUN_S)
             net[first].until_said("gives way")
             others = [name for name in "abcd" if name != first]
-            until(lambda: max(map(job.step, others)) >= 200, "step 200", RUN_S)
+            until(lambda: job.newest(others) >= 200, "step 200", RUN_S)
             net[first].plug()
-            equal(job.ends("abcd"), undisturbed)
+            ends_undisturbed(job, "abcd")
             whole(net)
 
 
@@ -222,6 +254,4 @@ reason = why_not()
 if reason:
     print(f"1..0 # SKIP {reason}")
     sys.exit(0)
-undisturbed = final(subprocess.run([str(word) for word in [CKPT, "run", "-n", WORLD, "--", *TRAINER]], capture_output=True, text=True, check=True,
-                                   env={name: value for name, value in os.environ.items() if not name.startswith("CKPT_")}).stdout)
 sys.exit(Cases().run_chosen([(case.__name__.replace("_", " "), case) for case in CASES]))

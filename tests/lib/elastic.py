@@ -1,6 +1,8 @@
-"""Nodes of a job whose world may change: daemons of a cluster, each with the ckpt run that offers the node, for the tests of elastic jobs."""
+"""Nodes of a job whose world may change: daemons of a cluster, each with the ckpt run that offers the node, for the tests of elastic jobs. A job
+trains until it is halted, after what its test waits for; the end is compared with that of an undisturbed run of as many steps."""
 
 import contextlib
+import functools
 import json
 import re
 import subprocess
@@ -10,8 +12,9 @@ from launcher import CKPT, TRAIN, Run, final, top
 from loopback_cluster import loopback_cluster
 from tap import equal, expect, until
 
-STEPS, BATCH = 400, 6
+FOREVER, BATCH = 1000000, 6
 WAIT = "500ms"
+MORE = 30  # steps that are trained after what a case waits for
 
 
 def until_log(daemon, text):
@@ -24,7 +27,7 @@ class Node:
     def __init__(self, name, daemon):
         self.name, self.daemon, self.run = name, daemon, None
 
-    def start(self, *args, n=3, ranks=1, steps=STEPS, every=50, memory=10, **env):
+    def start(self, *args, n=3, ranks=1, steps=FOREVER, every=50, memory=10, **env):
         self.run = Run("--nodes", n, "-n", ranks, "--socket", self.daemon.socket, "--json", *args, "--", TRAIN, "--batch", BATCH, "--steps",
                        steps, "--save-memory-every", memory, "--save-storage-every", every, **env)
         return self.run
@@ -100,16 +103,32 @@ def from_rank_0(nodes):
     return next(node.said() + node.run.out() for node in nodes if "final step=" in node.said())
 
 
-def undisturbed_run():
-    """What rank 0 says of three nodes whose ranks are told by hand."""
-    with cluster("abc") as (_, nodes):
-        for k, node in enumerate(nodes):
-            node.start("--node-rank", k)
-        for node in nodes:
-            node.ended()
-        return from_rank_0(nodes)
+@functools.cache
+def undisturbed(ranks, steps):
+    """The last line of so many ranks whom nothing happens to."""
+    run = Run("-n", ranks, "--", TRAIN, "--batch", BATCH, "--steps", steps).wait()
+    return final(run.out() + run.err())
 
 
-def check_loss(nodes, undisturbed):
-    loss = loss_of(from_rank_0(nodes))
-    expect(abs(loss - loss_of(undisturbed)) < 1e-3, "loss", loss, "undisturbed", undisturbed)
+def halted(nodes, world):
+    """The job trains on for some steps, is asked to end, and ends with so many ranks: the last line, and the step in it."""
+    last = nodes[0].step() + MORE
+    for node in nodes:
+        node.reaches(last)  # not at once: a daemon may be on its way back to who coordinates
+    until(lambda: not nodes[0].daemon.ckpt("halt", "--now", "--job", "default", "--socket", nodes[0].daemon.socket)[0], "the job is asked to end")
+    equal([node.ended()["world"] for node in nodes], [world] * len(nodes))
+    line = final(from_rank_0(nodes))
+    return line, int(re.search(r"final step=(\d+)", line).group(1))
+
+
+def halted_undisturbed(nodes, world):
+    """And not a bit differs from an undisturbed run. The step."""
+    line, step = halted(nodes, world)
+    equal(line, undisturbed(world, step))
+    return step
+
+
+def halted_alike(nodes, world, ranks):
+    """And the loss is that of `ranks` ranks: another number of them is another run in its last bits."""
+    line, step = halted(nodes, world)
+    expect(abs(loss_of(line) - loss_of(undisturbed(ranks, step))) < 1e-3, line, "undisturbed:", undisturbed(ranks, step))

@@ -170,8 +170,15 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
 
     def has_rank(self, job, node):
         """Whether the job's daemon there has one."""
-        done = self.call("ckpt", "status", "--json", "--socket", self.daemon(job, node))
-        return any(rank["pid"] for each in json.loads(done)["jobs"] for rank in each["ranks"])
+        return any(rank["pid"] for each in self.jobs(job, node) for rank in each["ranks"])
+
+    def replicated(self, job, node):
+        """Whether other nodes have copies of something newer than what is on storage, as the job's daemon there knows it."""
+        saves = [each["saves"] for each in self.jobs(job, node)]
+        return saves and all(each["replicated"] and each["durable"] and each["replicated"]["step"] > each["durable"]["step"] for each in saves)
+
+    def jobs(self, job, node):
+        return json.loads(self.call("ckpt", "status", "--json", "--socket", self.daemon(job, node)))["jobs"]
 
     def lose(self, node, job):
         """The node with all that runs on it, as if its power had gone; then Slurm is told."""

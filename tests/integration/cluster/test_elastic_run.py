@@ -1,5 +1,4 @@
-"""A job on several nodes whose world may change: nodes that are lost, wait as spares, grow it again, or are let go. Where a
-change of the world is what a case waits for, the job is long enough for any, and ends when it is asked to.
+"""A job on several nodes whose world may change: nodes that are lost, wait as spares, grow it again, or are let go.
 timeout: 1200"""
 
 import json
@@ -8,15 +7,15 @@ import re
 import signal
 import sys
 
-from elastic import check_loss, cluster, from_rank_0, none_twice, undisturbed_run, until_log, whole
+from elastic import cluster, from_rank_0, halted, halted_alike, halted_undisturbed, none_twice, until_log, whole
 from launcher import final, listed, tidy
 from tap import DEADLINE, Cases, equal, expect, has, until
 
+STEPS = 200
 PARTS = ("detect_ms", "decide_ms", "gather_ms", "choose_ms", "fetch_ms", "load_ms", "first_step_ms")
 
 cases = Cases(tidy)
 case = cases.case
-undisturbed = undisturbed_run()
 
 
 def replicated(node):
@@ -29,10 +28,13 @@ def replicated(node):
 def _():
     with cluster("abc") as (_, nodes):
         for node in nodes:
-            node.start("--min-ranks", 2, "--nodes", 3, CKPT_JOB="planned")
-        worlds = [node.ended()["world"] for node in nodes]
-        equal(worlds, [3, 3, 3])
-        equal(final(from_rank_0(nodes)), final(undisturbed))
+            node.start("--min-ranks", 2, "--nodes", 3, steps=STEPS, CKPT_JOB="planned")
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        planned = final(from_rank_0(nodes))
+        for k, node in enumerate(nodes):
+            node.start("--node-rank", k, steps=STEPS, CKPT_JOB="told")
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        equal(final(from_rank_0(nodes)), planned)
 
 
 @case("a spare takes the ranks of a lost node, out of the memory of another: not a bit is changed")
@@ -44,10 +46,8 @@ def _():
         d.start("--min-ranks", 3, "--spare")
         a.run.until("copies of a step", lambda: replicated(a) >= 100)
         c.lose()
-        for node in (a, b, d):
-            node.ended()
-        equal(final(from_rank_0([a, b, d])), final(undisturbed))
-        has(a.said(), "3 ranks go on from memory")
+        a.run.until_err("3 ranks go on from memory")
+        halted_undisturbed([a, b, d], 3)
         has(d.daemon.text(), "epoch 1 from peer, ready")
 
 
@@ -64,9 +64,9 @@ def _():
     wait = DEADLINE  # seconds that are for jobs without a spare, not for this one
     with cluster("abc", "--copies", 1, "--node-wait", f"{wait}s", store=False) as (_, nodes):
         a, b, c = nodes
-        a.start("--min-ranks", 2, n=2, steps=100000)
-        b.start("--min-ranks", 2, n=2, steps=100000)
-        c.start("--min-ranks", 2, "--spare", n=2, steps=100000)
+        a.start("--min-ranks", 2, n=2)
+        b.start("--min-ranks", 2, n=2)
+        c.start("--min-ranks", 2, "--spare", n=2)
         a.run.until("copies of a step", lambda: replicated(a) >= 100)
         equal(a.daemon.held(), 0)  # so that c has those of b
         b.lose()
@@ -85,13 +85,13 @@ def _():
     with cluster("abc", "--copies", 1) as (store, nodes):
         a, b, c = nodes
         for node in nodes:
-            node.start("--min-ranks", 2, steps=100000)
+            node.start("--min-ranks", 2)
         a.reaches(120)
         c.lose()
         a.run.until_err("the job goes on with 2 ranks, 1 of them here")
         a.reaches(200)
         c.daemon.start()
-        c.start("--min-ranks", 2, steps=100000)
+        c.start("--min-ranks", 2)
         c.run.until_err("job default: 3 ranks, 1 of them here")
         a.run.until_err("3 ranks go on from storage")
         a.halt()
@@ -121,11 +121,11 @@ def _():
         a.run.until("copies of a step that is not on storage", lambda: replicated(a) >= 200)
         c.lose()
         least = replicated(a)
-        equal([node.ended()["world"] for node in (a, b)], [2, 2])
+        a.run.until_err("2 ranks go on from storage")
+        halted_alike([a, b], 2, 3)
         back = int(re.search(r"2 ranks go on from storage at step (\d+)", a.said()).group(1))
         expect(least <= back, "replicated", least, "goes on from", back)
         has(a.daemon.text(), f"step {back} is on storage, as one of epoch")
-        check_loss([a, b], undisturbed)
         whole(store)
 
 
@@ -146,11 +146,10 @@ def _():
             node.start("--min-ranks", 2, every=150, memory=150)
         step = until(lambda: half_written(a, store), "a checkpoint is being written, and all have copies of it", pause=0.005)
         c.lose()
-        equal([node.ended()["world"] for node in (a, b)], [2, 2])
-        has(a.said(), f"2 ranks go on from storage at step {step}")
+        a.run.until_err(f"2 ranks go on from storage at step {step}")
+        halted_alike([a, b], 2, 3)
         has(a.daemon.text(), f"step {step} is on storage, as one of epoch 2")
         expect(not list(pathlib.Path(store, "default").glob(f"step-{step:012}.e0001")), "what was half written became a checkpoint")
-        check_loss([a, b], undisturbed)
         whole(store)
 
 
@@ -166,8 +165,8 @@ def _():
         victim.lose()
         least = replicated(a)
         a.daemon.start()
-        left = [node for node in nodes if node is not victim]
-        equal([node.ended()["world"] for node in left], [3, 3, 3])
+        a.run.until_err("3 ranks go on from storage")
+        halted([node for node in nodes if node is not victim], 3)
         back = int(re.search(r"3 ranks go on from storage at step (\d+)", a.said()).group(1))
         expect(least <= back, "replicated", least, "goes on from", back)
         whole(store)
@@ -177,7 +176,7 @@ def _():
 def _():
     with cluster("abcd", "--copies", 1) as (store, nodes):
         for node in nodes:
-            node.start("--min-ranks", 2, n=4, every=150, steps=100000)
+            node.start("--min-ranks", 2, n=4, every=150)
         a = nodes[0]
         a.run.until("copies of a step that is not on storage, and one that is", lambda: replicated(a) > durable(a) > 0)
         victim = next(node for node in nodes[1:] if holder_of(node, nodes) is not a)
@@ -205,9 +204,9 @@ def _():
         c.run.child.send_signal(signal.SIGTERM)
         c.ended()
         has(c.said(), "the ranks go to other nodes", "the job goes on with 2 ranks on other nodes")
-        equal([node.ended()["world"] for node in (a, b)], [2, 2])
+        a.run.until_err("2 ranks go on from")
+        halted_alike([a, b], 2, 3)
         none_twice(nodes, 2)
-        check_loss([a, b], undisturbed)
 
 
 @case("SIGTERM to a node lets a spare take its ranks: no finished step is computed again, not a bit is changed")
@@ -220,9 +219,8 @@ def _():
         a.reaches(100)
         c.run.child.send_signal(signal.SIGTERM)
         c.ended()
-        for node in (a, b, d):
-            node.ended()
-        equal(final(from_rank_0([a, b, d])), final(undisturbed))
+        a.run.until_err("3 ranks go on from")
+        halted_undisturbed([a, b, d], 3)
         none_twice([a, b, c, d], 3)
         whole(store)
 
@@ -233,7 +231,7 @@ def _():
         a, b, c, d = nodes
         nodes = [a, b, c]
         for node in nodes:
-            node.start("--min-ranks", 2, steps=100000)
+            node.start("--min-ranks", 2)
         a.reaches(60)
         code, out, err = d.daemon.ckpt("drain", "c", "--job", "default", "--socket", d.daemon.socket)
         expect(code == 0, code, out, err)
@@ -263,8 +261,8 @@ def _():
     with cluster("abc", "--copies", 0, store=False) as (_, nodes):
         a, b, c = nodes
         for node in (a, b):
-            node.start("--min-ranks", 2, n=2, steps=100000)
-        c.start("--min-ranks", 2, "--spare", n=2, steps=100000)
+            node.start("--min-ranks", 2, n=2)
+        c.start("--min-ranks", 2, "--spare", n=2)
         a.reaches(60)
         code, out, err = a.daemon.ckpt("drain", "b", "--job", "default", "--socket", a.daemon.socket)
         has(err, "job 'default' has no store and makes no copies (copies = 0): what the ranks of node b have would be lost")
@@ -285,7 +283,7 @@ def _():
 def _():
     with cluster("abc") as (store, nodes):
         for node in nodes:
-            node.start("--min-ranks", 2, steps=100000)
+            node.start("--min-ranks", 2)
         nodes[0].reaches(60)
         for node in nodes:
             node.run.child.send_signal(signal.SIGTERM)
@@ -300,7 +298,7 @@ def _():
     with cluster("abc") as (store, nodes):
         a, b, c = nodes
         for node in nodes:
-            node.start("--min-ranks", 3, every=0, steps=100000)
+            node.start("--min-ranks", 3, every=0)
         a.reaches(60)
         code, out, err = b.daemon.ckpt("flush", "--job", "default", "--socket", b.daemon.socket)
         expect(code == 0, code, out, err)
@@ -323,7 +321,7 @@ def _():
     with cluster("ab", "--node-wait", "20s") as (store, nodes):
         a, b = nodes
         for node in nodes:
-            node.start("--min-ranks", 2, n=2, every=0, steps=100000)
+            node.start("--min-ranks", 2, n=2, every=0)
         a.reaches(60)
         a.daemon.kill()
         until_log(b.daemon, "node a, which coordinates it, cannot be reached")

@@ -4,7 +4,6 @@ timeout: 1200"""
 
 import contextlib
 import errno
-import functools
 import os
 import pathlib
 import re
@@ -15,14 +14,14 @@ import sys
 import tempfile
 import time
 
-from elastic import BATCH, cluster, from_rank_0
+from elastic import cluster, halted_undisturbed
 from etcd import etcd, why_not
-from launcher import TRAIN, Run, final, listed, tidy
+from launcher import listed, tidy
 from registry_nodes import Gate
 from tap import NIGHTLY, Cases, equal, expect, until
 
 NAMES = "abc"
-FOREVER, AT, MORE = 1000000, 60, 30  # steps: when it happens, and how many are trained after it
+AT = 60  # the step at which it happens
 SLOW, LASTS = "slow:rank=0:for=100ms@step=", 30  # steps that one such fault slows
 SLOWLY = ",".join(f"{SLOW}{AT + LASTS * n}" for n in range(200))
 AWAY_S = 30 if NIGHTLY else 8  # longer than all leases, and than any call
@@ -32,18 +31,7 @@ COORDINATOR = "/ckpt/jobs/default/coordinator"
 
 def train(nodes):
     for rank, node in enumerate(nodes):
-        node.start("--node-rank", rank, *(["--inject", SLOWLY] if not rank else []), steps=FOREVER)
-
-
-def halted(nodes):
-    """The step at which the job has ended; not yet at once: a daemon may be on its way back to who coordinates."""
-    last = nodes[0].step() + MORE
-    for node in nodes:
-        node.reaches(last)
-    until(lambda: not nodes[0].daemon.ckpt("halt", "--now", "--job", "default", "--socket", nodes[0].daemon.socket)[0], "the job is asked to end")
-    for node in nodes:
-        node.ended()
-    return int(re.search(r"final step=(\d+)", from_rank_0(nodes)).group(1))
+        node.start("--node-rank", rank, *(["--inject", SLOWLY] if not rank else []))
 
 
 def elected(members, nodes, *no):
@@ -53,12 +41,6 @@ def elected(members, nodes, *no):
         node = next((node for node in nodes if node.name == name), None)
         return node if node and name not in no and "this node coordinates it, term" in node.daemon.text() else None
     return until(found, f"a coordinator that is none of {no}")
-
-
-@functools.cache
-def undisturbed(steps):
-    run = Run("-n", len(NAMES), "--", TRAIN, "--batch", BATCH, "--steps", steps).wait()
-    return final(run.out() + run.err())
 
 
 def while_it_trains(happens, url=None, members="xyz"):
@@ -74,8 +56,7 @@ def while_it_trains(happens, url=None, members="xyz"):
                 node.reaches(AT)
             happens(n, nodes)
             expect(all(node.run.child.poll() is None for node in nodes), "the job is at work when it has happened")
-            last = halted(nodes)
-            equal(final(from_rank_0(nodes)), undisturbed(last), "the last line of the run")
+            last = halted_undisturbed(nodes, len(nodes))
             expect(last in listed(store), listed(store))
             return [node.daemon.text() for node in nodes]
 

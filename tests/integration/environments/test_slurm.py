@@ -182,6 +182,7 @@ def lost_node(s):
     s.until_out(t.job, "this node waits")
     ranks = [node for node in nodes if s.has_rank(t.job, node)]
     expect(len(ranks) == RANKS, ranks)
+    until(lambda: all(s.replicated(t.job, node) for node in ranks), "copies of what is not on storage")
     s.lose(next(node for node in ranks if node != s.show(t.job)["BatchHost"]), t.job)
     s.until_out(t.job, "srun: error: Node failure on", " ranks go on from ")
     expect(t.went_on(s)[0] in ("memory", "peer"), t.out())

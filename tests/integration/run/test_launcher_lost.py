@@ -3,7 +3,7 @@
 import re
 import sys
 
-from elastic import cluster, whole
+from elastic import cluster, halted_alike, halted_undisturbed, whole
 from launcher import listed, tidy
 from tap import Cases, equal, expect
 
@@ -20,7 +20,8 @@ def _():
         a.reaches(200)
         equal(listed(store), [20])
         a.run.child.kill()
-        equal([node.ended()["world"] for node in (b, c)], [2, 2])
+        b.run.until("the world of two", lambda: "2 ranks go on from storage" in b.said() + c.said())
+        halted_alike([b, c], 2, 3)
         back = int(re.search(r"2 ranks go on from storage at step (\d+)", b.said() + c.said()).group(1))
         expect(back >= 180, "goes on from", back)
         whole(store)
@@ -36,7 +37,8 @@ def _():
         b.run.child.kill()
         b.run.child.wait()
         b.start("--min-ranks", 2)
-        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+        a.run.until_err("3 ranks go on from")
+        halted_undisturbed(nodes, 3)
         expect("world size changes" not in a.daemon.text(), a.daemon.text())
         whole(store)
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 
-from elastic import undisturbed_run
+from elastic import BATCH, undisturbed
 from launcher import TRAIN, Run, final, gone, listed, sh, tidy, top
 from loopback_cluster import loopback_cluster
 from tap import Cases, equal, expect, has, until
@@ -41,7 +41,7 @@ wait $!
 """)
         self.shell.chmod(0o700)
 
-    def start(self, nodes, *args, command=(TRAIN, "--batch", 6, "--steps", STEPS, "--save-memory-every", 10, "--save-storage-every", 50), **env):
+    def start(self, nodes, *args, command=(TRAIN, "--batch", BATCH, "--steps", FOREVER, "--save-memory-every", 10, "--save-storage-every", 50), **env):
         return Run("--nodes", nodes, "--remote-shell", self.shell, *args, "--", *command, **env)
 
     def pids(self, name):
@@ -98,16 +98,18 @@ def kill(*pids):
 
 @case("a node that is lost is replaced by a spare, and tried again: not a bit is changed")
 def _():
-    undisturbed = undisturbed_run()
     with hosts("abcd") as (h, _):
         run = h.start("a,b,c", "--spares", "d")
         h.reaches(run, "a", 100)
         (h.folder / "c.socket").unlink()  # from here on it is not reached
         h.daemons["c"].kill()
         kill(*h.pids("c"))
+        run.until_err("c: the remote shell was killed by signal 9 (Killed): again in", "3 ranks go on from memory")
+        h.reaches(run, "a", h.step("a") + 30)
+        run.child.send_signal(signal.SIGTERM)
         run.wait()
-        has(run.err(), "c: the remote shell was killed by signal 9 (Killed): again in", "3 ranks go on from memory")
-        equal(final(run.out() + run.err()), final(undisturbed))
+        line = final(run.out() + run.err())
+        equal(line, undisturbed(3, int(re.search(r"step=(\d+)", line).group(1))))
 
 
 @case("a launcher whose way broke is started again, and its rank goes on")
