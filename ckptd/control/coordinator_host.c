@@ -171,11 +171,13 @@ static int ask_to_yield(struct coordinator_host *host)
 }
 
 /* A job whose nodes have all gone may come back with another world size. */
-int host_open(struct control *control, const char *job, uint32_t world, bool spread, struct err *err)
+int host_open(struct control *control, const char *job, uint32_t world, bool spread, uint32_t plan, struct err *err)
 {
 	struct coordinator_host *host = host_find(control, job);
 	struct coord_view v = host ? coord_view(host->coord) : (struct coord_view){0};
 	if (host && v.world == world && host->spread == spread)
+		return 0;
+	if (host && plan && plan < membership_plan(control, job))
 		return 0;
 	if (host && v.attending)
 		return err_set(err, ask_to_yield(host),
@@ -262,7 +264,7 @@ void host_report(struct control *control, uint32_t node, bool spread, const stru
 	    host_view(control, r->job).world != r->node_join.world)
 		return; /* it asks again, for as long as those may come that are still at work */
 	if (r->type == PEER_NODE_JOIN) {
-		int rc = host_open(control, r->job, r->node_join.world, spread, &err);
+		int rc = host_open(control, r->job, r->node_join.world, spread, r->node_join.plan, &err);
 		if (!rc)
 			rc = membership_node_joins(control, r->job, node, r->node_join.nranks, &err);
 		if (rc) {

@@ -117,7 +117,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	job->linked = job->spread && coordinator_in_reach(jobs->control, job->name);
 	job->linked_term = coordinator_term(jobs->control, job->name);
 	list_push(&jobs->list, &job->link);
-	int rc = job->nlocal ? participant_take(job, err) : 0;
+	int rc = job->nlocal ? participant_take(job, hello->plan, err) : 0;
 	if (rc) {
 		list_remove(&job->link);
 		free(job->ranks);

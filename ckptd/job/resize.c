@@ -231,7 +231,7 @@ static void take_participant(struct job *job)
 {
 	struct err err = {{0}};
 	job->resize.participant_ns = 0;
-	if (!participant_take(job, &err)) {
+	if (!participant_take(job, job->resize.plan, &err)) {
 		job->resize.placeless = (struct repeat){0};
 		return;
 	}

@@ -123,10 +123,10 @@ void participant_tick(struct job *job)
 	participant_join(job);
 }
 
-int participant_take(struct job *job, struct err *err)
+int participant_take(struct job *job, uint32_t plan, struct err *err)
 {
 	int rc = !job->spread || host_here(job->control, job->name)
-			 ? host_open(job->control, job->name, job->world, job->spread, err)
+			 ? host_open(job->control, job->name, job->world, job->spread, plan, err)
 			 : 0;
 	if (!rc)
 		participant_join(job);

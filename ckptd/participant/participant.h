@@ -13,8 +13,8 @@ struct control;
 struct job;
 struct peers;
 
-/* Joins: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. */
-int participant_take(struct job *job, struct err *err);
+/* Joins: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. plan: that the launcher follows; 0: none. */
+int participant_take(struct job *job, uint32_t plan, struct err *err);
 /* Joins again, when nobody has answered so far. */
 void participant_join(const struct job *job);
 /* The same, some time after the coordinator has refused this node for what may be over by now. */

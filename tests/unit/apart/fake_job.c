@@ -177,9 +177,10 @@ void participant_join(const struct job *job)
 	fake_participant.attended++;
 }
 
-int participant_take(struct job *job, struct err *err)
+int participant_take(struct job *job, uint32_t plan, struct err *err)
 {
 	(void)job;
+	(void)plan;
 	fake_participant.taken++;
 	return fake_participant.take_rc ? err_set(err, fake_participant.take_rc, "not yet") : 0;
 }

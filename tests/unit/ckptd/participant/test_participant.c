@@ -331,6 +331,26 @@ Test(participant, who_has_no_part_in_a_plan_that_was_made_twice_does_not_join)
 	cr_expect_eq(host_view(&here.control, "main").attending, 0u);
 }
 
+/* Its daemon coordinates, and was killed when its ranks had been told of the plan, and its launcher had not. It is told once it is let in. */
+Test(participant, who_follows_an_older_plan_is_let_in_beside_those_who_follow_the_one_that_holds)
+{
+	struct err err = {{0}};
+	struct peer_report assignment = {
+		.type = PEER_CAPACITY,
+		.job = "main",
+		.assignment = {.want = 4, .least = 2, .processes = 2, .plan = 2, .world = 2, .n = 2, .ranks = {0, 1}}};
+	struct peer_report node_join = {
+		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 2, .nranks = 2, .plan = 2}};
+	host_report(&here.control, 1, true, &assignment);
+	host_report(&here.control, 1, true, &node_join);
+	cr_assert_eq(membership_plan(&here.control, "main"), 2u);
+	cr_assert_eq(host_view(&here.control, "main").attending, 2u);
+	cr_expect_eq(participant_take(&job, 1, &err), 0, "%s", err.text);
+	cr_expect_eq(host_view(&here.control, "main").world, 2u);
+	cr_expect_eq(host_view(&here.control, "main").attending, 2u);
+	cr_expect_lt(participant_take(&job, 0, &err), 0, "who follows no plan is told why it cannot come");
+}
+
 Test(participant, who_is_not_heard_for_what_was_left_of_another_job_joins_when_that_is_over)
 {
 	struct peer_report assignment = {

@@ -299,7 +299,7 @@ Test(queue, a_save_that_waits_fails_when_its_copy_is_found_damaged)
 {
 	struct err err = {{0}};
 	list_push(&d.jobs.list, &job.link);
-	cr_assert_eq(participant_take(&job, &err), 0, "%s", err.text);
+	cr_assert_eq(participant_take(&job, 0, &err), 0, "%s", err.text);
 	struct snapshot *first = captured(1), *second = captured(2);
 	writing(first);
 	saves_drop(&job.saves, second);
@@ -313,7 +313,7 @@ Test(queue, what_is_found_damaged_while_it_is_written_is_given_up_until_it_is_pr
 {
 	struct err err = {{0}};
 	list_push(&d.jobs.list, &job.link);
-	cr_assert_eq(participant_take(&job, &err), 0, "%s", err.text);
+	cr_assert_eq(participant_take(&job, 0, &err), 0, "%s", err.text);
 	for (enum node_part_state state = NODE_PART_SYNC_DIR; state <= NODE_PART_CLOSE_NODE; state++) {
 		struct snapshot *s = captured(state);
 		struct node_part c = {.state = state};
