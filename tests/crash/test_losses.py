@@ -30,13 +30,16 @@ def lost_elsewhere(*options):
         a.start(failpoints="job.raise=delay:1000@1")  # its launcher hears of the epoch so late
         b.start()
         until(lambda: all(node["up"] for node in a.status()["cluster"]["nodes"]), "the nodes find each other")
-        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--json", *(() if k else options), "--", BIN / "drive", "--quit", "--steps", 200, "--pause",
-                    10, "--storage", 0, "--elements", 64) for k, d in enumerate((a, b))]
+        stop = a.top / "stop"  # a number of steps could be over before the loss
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--json", *(() if k else options), "--", BIN / "drive", "--quit", "--until-file", stop,
+                    "--pause", 10, "--storage", 0, "--elements", 64) for k, d in enumerate((a, b))]
         until(lambda: at_work(a) and at_work(b), "all are at work")
         here, there = job_of(a)["ranks"][0]["pid"], job_of(b)["ranks"][0]["pid"]
         os.kill(there, signal.SIGKILL)
         until(lambda: a.fired.exists() and "fired job.raise" in a.fired.read_text(), "the epoch is raised")
         os.kill(here, signal.SIGKILL)  # as what talked to the lost rank would end it
+        until(lambda: at_work(a) and at_work(b) and not {here, there} & {rank["pid"] for d in (a, b) for rank in job_of(d)["ranks"]}, "all are at work again")
+        stop.touch()
         one, other = (json.loads(run.wait().out()) for run in runs)
         has(runs[0].err(), f"rank 0 (process {here}) was killed by signal 9 (Killed): ")
         expect(one["ranks"][0]["starts"] > 1, "it was not started again", runs[0].err())
