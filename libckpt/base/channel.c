@@ -2,6 +2,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/user_namespace.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -193,6 +195,13 @@ int channel_peer(int sock, struct peer *peer)
 	socklen_t len = sizeof(cred);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return -errno;
+	if (!user_is_one(cred.uid)) {
+		log_warn("a process is refused: it is user %u here, as is everyone whom this user namespace does not "
+			 "know; run it, and the "
+			 "daemon, as another user",
+			 cred.uid);
+		return -EPERM;
+	}
 	*peer = (struct peer){.pid = cred.pid ? cred.pid : foreign_pid(sock), .uid = cred.uid, .gid = cred.gid};
 	return 0;
 }

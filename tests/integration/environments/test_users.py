@@ -67,6 +67,25 @@ def socket_left_open(ann, _):
     until(lambda: f"a process of user {BOB} is refused" in ann.text(), "the refusal is logged")
 
 
+class Nobody(Person):
+    """His ckptd has the number that all others have, too, in a user namespace that does not know them."""
+
+    def launch(self, command, **how):
+        return subprocess.Popen(["unshare", "--user", "--map-user=65534", users.top / "bin" / "ckptd", *command[1:]], user=self.uid, group=self.uid, extra_groups=[],
+                                umask=users.PRIVATE, **how)
+
+
+def who_has_the_number_of_all_others_is_refused(*_):
+    someone = Nobody(ANN)
+    try:
+        someone.start()
+        someone.socket.chmod(0o666)
+        equal(child(BOB, connect, str(someone.socket)), "True", "hung up")
+        until(lambda: "a process is refused: it is user 65534 here, as is everyone whom this user namespace does not know" in someone.text(), "the refusal is logged")
+    finally:
+        someone.close()
+
+
 def store_is_closed(ann, bob):
     saves(ann)
     code, said = bob.run("ckpt", "list", "--repo", ann.store)
@@ -193,7 +212,7 @@ def root_looks(ann, _):
 top = users.settle()
 try:
     cases = Cases(around=contextlib.nullcontext)
-    for test in (both_work, socket_is_closed, socket_left_open, store_is_closed, nobody_is_locked_out, a_lock_of_root_is_no_obstacle,
+    for test in (both_work, socket_is_closed, socket_left_open, who_has_the_number_of_all_others_is_refused, store_is_closed, nobody_is_locked_out, a_lock_of_root_is_no_obstacle,
                  memory_is_closed, nobody_is_starved, root_looks):
         def run(test=test):
             with two() as (ann, bob):
