@@ -15,4 +15,4 @@ def commands(page, prompt="$"):
 
 def at(command, places):
     """With other paths in place of the page's: {page's: ours}."""
-    return re.sub("|".join(sorted(places, key=len, reverse=True)), lambda found: str(places[found.group()]), command)
+    return re.sub("|".join(map(re.escape, sorted(places, key=len, reverse=True))), lambda found: str(places[found.group()]), command)
