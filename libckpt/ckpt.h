@@ -678,6 +678,15 @@ typedef enum ckpt_phase {
  *
  * Does nothing before ckpt_join. `s` may be NULL. */
 void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase);
+/* The same, and hands over the loss of a step: call it once for each step whose loss is known.
+ *
+ * The arena of the rank keeps the last 32, each with its step.
+ *
+ *	step           whose loss it is
+ *	loss           of this rank's batch, or the mean of all ranks. NaN and infinity say that
+ *	               training went wrong
+ *	gradient_norm  of all gradients, before they are clipped; negative: not known */
+void ckpt_beat_loss(ckpt *s, uint64_t step, ckpt_phase phase, double loss, double gradient_norm);
 /* Notes in the flight record that this rank enters a collective: its name (kept up to 15 bytes, may
  * be NULL), its sequence number in the communicator, its bytes. Like ckpt_beat, it does nothing
  * before ckpt_join, and `s` may be NULL. */

@@ -315,9 +315,16 @@ class Session(_Handle):
 
     # ---- liveness
 
-    def beat(self, step: int, phase: str = "idle") -> None:
-        """Tells the daemon that the loop is alive, and where it is: ``phase`` is a key of :data:`PHASES`."""
-        lib.ckpt_beat(self._handle, step, PHASES[phase])
+    def beat(self, step: int, phase: str = "idle", loss: float | None = None, grad_norm: float | None = None) -> None:
+        """Tells the daemon that the loop is alive, and where it is: ``phase`` is a key of :data:`PHASES`.
+
+        ``loss`` is that of the step, and ``grad_norm`` the norm of all its gradients before they are clipped: hand them over once per step."""
+        if loss is None:
+            if grad_norm is not None:
+                raise ValueError("grad_norm without loss")
+            lib.ckpt_beat(self._handle, step, PHASES[phase])
+        else:
+            lib.ckpt_beat_loss(self._handle, step, PHASES[phase], loss, -1 if grad_norm is None else grad_norm)
 
     def collective_enter(self, op: str | None = None, seq: int = 0, size: int = 0) -> None:
         lib.ckpt_collective_enter(self._handle, _text(op), seq, size)

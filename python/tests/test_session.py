@@ -1,6 +1,7 @@
 import copy
 import errno
 import gc
+import math
 import os
 import pickle
 import select
@@ -254,6 +255,18 @@ def test_nobody_asks_for_a_fault_by_itself(daemon):
         s.register("x", np.zeros(3))
         s.join()
         assert s.fault() is None
+
+
+def test_a_loss_goes_with_a_heartbeat(daemon):
+    with daemon.session() as s:
+        s.register("x", np.zeros(3))
+        s.join()
+        s.beat(1, "optimizer", loss=np.float32(2.5), grad_norm=1.0)
+        s.beat(2, loss=math.nan)
+        with pytest.raises(ValueError):
+            s.beat(3, grad_norm=1.0)
+        with pytest.raises(TypeError):
+            s.beat(3, loss="much")
 
 
 def joined(s, array):

@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "client/session/session.h"
+#include "format/arena/losses.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -23,18 +24,36 @@ static void note_step(struct arena_entry *entry, uint64_t step, uint64_t now)
 		atomic_store_explicit(&entry->stepped_ns, now, memory_order_release);
 }
 
+static void note_beat(ckpt *s, struct arena_head *head, uint64_t step, ckpt_phase phase)
+{
+	struct arena_flight *flight = &head->flight;
+	atomic_store_explicit(&s->beats, gettid(), memory_order_relaxed);
+	atomic_store_explicit(&flight->step, step, memory_order_relaxed);
+	atomic_store_explicit(&flight->phase, (uint32_t)phase, memory_order_relaxed);
+	uint64_t now = clock_now();
+	note_step(&head->entry, step, now);
+	/* Last: who sees this beat sees its step and phase. */
+	atomic_store_explicit(&flight->beat_ns, now, memory_order_release);
+}
+
 void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
 {
 	struct stage *stage;
-	struct arena_flight *flight = flight_of(s, &stage);
-	if (flight) {
-		atomic_store_explicit(&s->beats, gettid(), memory_order_relaxed);
-		atomic_store_explicit(&flight->step, step, memory_order_relaxed);
-		atomic_store_explicit(&flight->phase, (uint32_t)phase, memory_order_relaxed);
-		uint64_t now = clock_now();
-		note_step(&stage_head(stage)->entry, step, now);
-		/* Last: who sees this beat sees its step and phase. */
-		atomic_store_explicit(&flight->beat_ns, now, memory_order_release);
+	if (flight_of(s, &stage))
+		note_beat(s, stage_head(stage), step, phase);
+	stage_put(stage);
+}
+
+void ckpt_beat_loss(ckpt *s, uint64_t step, ckpt_phase phase, double loss, double gradient_norm)
+{
+	struct stage *stage;
+	if (flight_of(s, &stage)) {
+		struct loss_said said = {.step = step,
+					 .epoch = atomic_load_explicit(&s->epoch, memory_order_relaxed),
+					 .loss = loss,
+					 .gradient_norm = (float)gradient_norm};
+		losses_put(&stage_head(stage)->losses, &said);
+		note_beat(s, stage_head(stage), step, phase);
 	}
 	stage_put(stage);
 }

@@ -186,6 +186,20 @@ struct arena_waited {
 	_Atomic uint64_t seq, ns;
 };
 
+/* Written by the rank: the losses that it has handed over last (ckpt_beat_loss; format/arena/losses.h), each under a sequence lock. A ring, by
+ * number: the number of the one in losses[i] is seq / 2 - 1, and odd while it changes. Unused where the library is older. */
+enum { ARENA_LOSSES = 32 };
+struct arena_loss {
+	_Atomic uint64_t seq, step;
+	_Atomic double loss;
+	_Atomic float gradient_norm; /* negative: not given */
+	_Atomic uint32_t epoch;
+};
+struct arena_losses {
+	_Atomic uint64_t count; /* handed over in all since the arena is there */
+	struct arena_loss ring[ARENA_LOSSES];
+};
+
 /* The world that the arena was made for is over: no epoch has this number. */
 #define ARENA_EPOCH_OVER UINT32_MAX
 
@@ -224,6 +238,7 @@ struct arena_head {
 	_Alignas(64) struct arena_asked asked;                         /* unused where the library is older */
 	_Atomic uint32_t schedules_kept;         /* daemon: 1: it answers what is asked; 0: it is older */
 	_Alignas(64) struct arena_waited waited; /* unused where the library is older; stays where the daemon is */
+	_Alignas(64) struct arena_losses losses; /* the same */
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

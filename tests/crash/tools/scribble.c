@@ -292,6 +292,7 @@ static void round_of(struct hostile *h)
 	case 4:
 		noise(h, &head->flight, sizeof(head->flight));
 		noise(h, &head->waited, sizeof(head->waited));
+		noise(h, &head->losses, sizeof(head->losses));
 		break;
 	case 5: {
 		struct arena_slot *slot = begin(h);

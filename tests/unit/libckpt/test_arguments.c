@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -147,6 +148,7 @@ Test(arguments, without_a_session)
 	RETURNS(ckpt_fault(NULL, name, sizeof(name), &ms), 0);
 	RETURNS((ckpt_snapshot_free(NULL), 0), 0);
 	RETURNS((ckpt_beat(NULL, 1, CKPT_PHASE_IDLE), 0), 0);
+	RETURNS((ckpt_beat_loss(NULL, 1, CKPT_PHASE_IDLE, 2.5, -1), 0), 0);
 	RETURNS((ckpt_collective_enter(NULL, NULL, 1, 1), 0), 0);
 	RETURNS((ckpt_collective_leave(NULL), 0), 0);
 	RETURNS(ckpt_version()[0], '0');
@@ -409,6 +411,7 @@ Test(arguments_joined, of_restores_and_marks)
 	REFUSES(ckpt_restore(s, 1, NULL, &later.known, 0), -E2BIG, "ckpt_restored has fields");
 	RETURNS((ckpt_collective_enter(s, NULL, 1, 1), 0), 0);
 	RETURNS((ckpt_beat(s, 1, (ckpt_phase)99), 0), 0);
+	RETURNS((ckpt_beat_loss(s, 1, (ckpt_phase)99, NAN, INFINITY), 0), 0);
 	RETURNS(ckpt_should_stop(s), 0);
 	RETURNS(ckpt_fault(s, NULL, 0, NULL), 0);
 	RETURNS(ckpt_rank(s), 0);

@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "format/arena/losses.h"
 #include "libckpt/ranks.h"
 
 #include <criterion/criterion.h>
@@ -237,6 +238,7 @@ static int calls_of_a_child(ckpt *s, ckpt_snapshot *snap)
 	ckpt_snapshot *none;
 	ckpt_tensor t = {.size = sizeof(t)};
 	ckpt_beat(s, 1, CKPT_PHASE_DATA);
+	ckpt_beat_loss(s, 1, CKPT_PHASE_DATA, 2.5, 1);
 	ckpt_collective_enter(s, "x", 1, 1);
 	ckpt_collective_leave(s);
 	ckpt_snapshot_free(snap);
@@ -290,6 +292,7 @@ Test(session, a_child_has_neither_session_nor_arena)
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child's step %d failed", WEXITSTATUS(status));
 	cr_assert_eq(fake_head(c.f, 0)->flight.beat_ns, 0, "the child's beat did not arrive");
+	cr_assert_eq(fake_head(c.f, 0)->losses.count, 0);
 	cr_assert_eq(ckpt_fence(snap, NULL), 0, "the parent goes on: %s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
 	ranks_down(&c);
@@ -306,6 +309,27 @@ Test(session, who_joins_is_in_no_collective)
 	fake_epoch(c.f, 2, "rank 1 was replaced");
 	ranks_join(&c);
 	cr_assert_eq(fake_head(c.f, 0)->flight.in_collective, 0);
+	ranks_down(&c);
+}
+
+Test(session, a_loss_is_handed_over_with_a_heartbeat)
+{
+	struct ranks c;
+	struct loss_said said;
+	uint64_t next = 0;
+	ranks_open(&c, 1, NULL);
+	ckpt_beat_loss(c.s[0], 1, CKPT_PHASE_OPTIMIZER, 2.5, 1);
+	ranks_register(&c);
+	ranks_join(&c);
+	struct arena_head *head = fake_head(c.f, 0);
+	ckpt_beat_loss(c.s[0], 42, CKPT_PHASE_OPTIMIZER, 1.25, 0.5);
+	cr_assert_eq(head->flight.step, 42);
+	cr_assert_eq(head->flight.phase, CKPT_PHASE_OPTIMIZER);
+	cr_assert_neq(head->flight.beat_ns, 0);
+	ckpt_beat(c.s[0], 43, CKPT_PHASE_FORWARD);
+	cr_assert(losses_next(&head->losses, &next, &said));
+	cr_assert(said.step == 42 && said.epoch == 1 && said.loss == 1.25 && said.gradient_norm == 0.5);
+	cr_assert_not(losses_next(&head->losses, &next, &said), "before the join, and with other heartbeats, none is");
 	ranks_down(&c);
 }
 
