@@ -143,6 +143,24 @@ def lost_rank(s):
     t.ends_like_undisturbed()
 
 
+def heterogeneous(s):
+    """A rank of each component is lost, on a node of its own: the others hear of it."""
+    t = Training(s, "mixed", "-N1", "-n1", "--nodelist=n1", ":", "-N1", "-n1", "--nodelist=n2")
+    t.trains()
+    for times, node in enumerate(("n1", "n2"), 1):
+        os.kill(next(rank["pid"] for job in s.jobs(t.job, node) for rank in job["ranks"]), 9)
+        until(lambda times=times: t.out().count("once more") == times, f"try {times + 1}", pause=0.05)
+        until(lambda times=times: t.out().count("ranks go on from memory") + t.out().count("ranks go on from a peer") == times, t.out)
+    s.call("scancel", "--signal=USR1", "--batch", t.job)
+    step = t.stopped()
+    t.to_end(step)
+    s.runs_again(t.job)
+    s.until_out(t.job, f"ranks go on from storage at step {step} ")
+    t.ends_like_undisturbed()
+    for node in ("n1", "n2"):
+        until(lambda node=node: not list((s.top / f"run-{node}").glob(f"{int(t.job) + 1}")), "no link of the second component is left")
+
+
 def kill_a_rank(t):
     """With what is started after it the job comes to its end."""
     t.to_end(t.listed()[-1] + 50)
@@ -205,7 +223,7 @@ def page(s):
     (work / "train").symlink_to(s.top / "page.sh")
     (s.top / "page.sh").write_text(f"#!/bin/sh\nexec {TRAIN} {' '.join(OPTIONS)} --steps 100\n")
     (s.top / "page.sh").chmod(0o755)
-    typed, ends = commands(PAGE), ["start at step 0", "go on from storage at step 100", "start at step 0", "start at step 0", "go on from storage at step 100"]
+    typed, ends = commands(PAGE), ["start at step 0", "go on from storage at step 100", "start at step 0", "start at step 0", "start at step 0", "go on from storage at step 100"]
     equal(len(typed), len(ends))
     for command, end in zip(typed, ends):
         words = s.here(command).replace("sbatch ", f"sbatch --parsable --output={s.top}/%A.%a.out ", 1)
@@ -222,12 +240,13 @@ BESIDE = (("a job that comes to its time limit saves before it, and is requeued"
           ("a rank that dies: the step runs again, and goes on from memory", lost_rank),
           ("a requeued job that comes back to the same nodes goes on from their memory", requeued),
           ("ckpt run in a batch script needs no prolog: a rank is replaced, and the job is requeued before its limit", own_daemon),
+          ("components of a heterogeneous job are one job: a lost rank of either brings all back to memory", heterogeneous),
           ("a step that fails again and again is not requeued", hopeless),
           ("what the page says is typed, and works", page))
 ALONE = (("a job that is preempted saves within the grace, is requeued, and loses no step", preemption),
          ("a node that is set down: the job is requeued, and goes on elsewhere", node_down),
          ("a node that is lost within an allocation: the spare takes its rank", lost_node))
-with slurm(["n1", "n2", "n3"], site="KEEP=60") as it:
+with slurm(["n1", "n2", "n3"], site="KEEP=60 HET=yes") as it:
     cases.run_beside([(name, test, it) for name, test in BESIDE], 2)
     for name, test in ALONE:
         cases.run(name, test, it)
