@@ -40,7 +40,7 @@ def typed(command, **options):
 
 def said(what):
     """The page's command that has these words."""
-    (found,) = [command for command in commands(PAGE) if what in command]
+    (found,) = [command for command in commands(PAGE) if what in command and command.startswith("docker ")]
     return found
 
 
