@@ -90,8 +90,10 @@ static void tell_others(const struct job *job)
 
 /* The time has come. Other nodes may have been asked later than this one, and would stop after another checkpoint, which never comes once the
  * ranks here are gone; or have another idea of how long a save takes. */
-static void begin(struct job *job)
+void halt_now(struct job *job)
 {
+	if (job->stop)
+		return;
 	job->halt.begun = true;
 	job_stop(job);
 	tell_others(job);
@@ -112,8 +114,8 @@ void halt_joined(struct job *job)
 
 void halt_durable(struct job *job)
 {
-	if (job->halt.kind == COMMAND_HALT_AFTER && !job->stop)
-		begin(job);
+	if (job->halt.kind == COMMAND_HALT_AFTER)
+		halt_now(job);
 }
 
 void halt_apart(struct job *job)
@@ -127,6 +129,6 @@ void halt_apart(struct job *job)
 
 void halt_tick(struct job *job)
 {
-	if (job->halt.kind == COMMAND_HALT_BEFORE && !job->stop && clock_wall() + halt_need(job) >= job->halt.before_ns)
-		begin(job);
+	if (job->halt.kind == COMMAND_HALT_BEFORE && clock_wall() + halt_need(job) >= job->halt.before_ns)
+		halt_now(job);
 }

@@ -19,6 +19,8 @@ struct halt {
 /* The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. Of a job
  * that is spread other nodes may know what was forgotten here: taking it back is for them, then. */
 int halt_request(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err);
+/* At once, on all nodes, without an operator. Does nothing if it has been asked to. */
+void halt_now(struct job *job);
 /* Every tick. */
 void halt_tick(struct job *job);
 /* The coordinator is back, which may have lost what it was told last, or know nothing: the others are asked again to end, but not before this

@@ -98,6 +98,7 @@ bool job_tick(struct job *job)
 	interval_look(job);
 	straggler_watch_tick(job, now);
 	standstill_tick(job, now);
+	loss_watch_tick(job);
 	recoveries_tick(&job->recovery_log, now);
 	former_tick(job, now);
 	if (!may_end(job, now))

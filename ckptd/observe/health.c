@@ -66,6 +66,15 @@ static const struct {
 		{"REGISTRY_AWAY", HEALTH_DEGRADED,
 		 "Look whether etcd runs, has a leader, and can be reached from this node. Training and "
 		 "saves to memory go on; no coordinator can be elected until it is back."},
+	[HEALTH_LOSS_NOT_FINITE] =
+		{"LOSS_NOT_FINITE", HEALTH_DEGRADED,
+		 "Stop the job (ckpt halt), and go on from the newest healthy checkpoint (CKPT_LATEST_HEALTHY). What "
+		 "was "
+		 "saved since may hold the damage. loss-policy = halt in [job] stops such jobs by itself."},
+	[HEALTH_LOSS_DIVERGED] = {"LOSS_DIVERGED", HEALTH_DEGRADED,
+				  "Look at the learning rate, the data and the norm of the gradients. Go back to a "
+				  "checkpoint from before "
+				  "the rise, or stop the job: ckpt halt."},
 	[HEALTH_STANDSTILL] = {"STANDSTILL", HEALTH_NOTICE,
 			       "Look at the stack of the rank that is named. It may be at something that is no step, "
 			       "as an evaluation: "
@@ -74,6 +83,10 @@ static const struct {
 		{"STRAGGLER", HEALTH_NOTICE,
 		 "Compare its GPU's clock, temperature and errors, and what else runs beside it, with those of the "
 		 "others. If the node is to blame, let it go: ckpt drain."},
+	[HEALTH_LOSS_SPIKE] = {"LOSS_SPIKE", HEALTH_NOTICE,
+			       "Most are over by themselves. If this one stays, go back to a checkpoint from before "
+			       "it, and leave out the "
+			       "data of these steps."},
 	[HEALTH_MEMORY_FULL] = {"MEMORY_FULL", HEALTH_NOTICE,
 				"Another job may not fit: raise --memory-limit, or end a job that is not needed."},
 	[HEALTH_NO_STORE] = {"NO_STORE", HEALTH_NOTICE,
@@ -268,6 +281,17 @@ static void look_at_stragglers(struct look *look)
 			add(look, HEALTH_STRAGGLER, "%s", straggler_text(&w->episodes[i], text, sizeof(text)));
 }
 
+static void look_at_loss(struct look *look)
+{
+	static const enum health_code code_of[LOSS_TROUBLE_END] = {[LOSS_SPIKE] = HEALTH_LOSS_SPIKE,
+								   [LOSS_DIVERGED] = HEALTH_LOSS_DIVERGED,
+								   [LOSS_NOT_FINITE] = HEALTH_LOSS_NOT_FINITE};
+	const struct loss_episode *e = loss_watch_open(&look->job->loss);
+	char text[HEALTH_TEXT_MAX];
+	if (e)
+		add(look, code_of[e->found.kind], "%s", loss_episode_text(e, text, sizeof(text)));
+}
+
 static void look_at_copies(struct look *look)
 {
 	const struct copies *c = &look->job->copies;
@@ -321,6 +345,7 @@ unsigned health_find(struct observe *observe, struct finding *found, unsigned ma
 		look_at_ranks(&look);
 		look_at_standstill(&look);
 		look_at_stragglers(&look);
+		look_at_loss(&look);
 		look_at_copies(&look);
 		look_at_coordinator(&look);
 		look_at_restore(&look);

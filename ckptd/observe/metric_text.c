@@ -4,6 +4,7 @@
 #include "format/document/json_out.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 struct labels labels_and(struct labels l, const char *name, const char *value)
@@ -119,7 +120,10 @@ void metric_histogram(struct wbuf *out, const char *name, struct labels l, const
 void metric_real(struct wbuf *out, const char *name, struct labels l, double value)
 {
 	char text[40];
-	snprintf(text, sizeof(text), "%.9g\n", value);
+	if (isfinite(value))
+		snprintf(text, sizeof(text), "%.9g\n", value);
+	else
+		snprintf(text, sizeof(text), "%s\n", isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
 	put_name(out, name, "", l, NULL);
 	jout_raw(out, text);
 }

@@ -361,6 +361,25 @@ static void put_stragglers(struct observe *observe, struct wbuf *out)
 				    job->stragglers.now.ranks[r].cost);
 }
 
+static void put_loss(struct observe *observe, struct wbuf *out)
+{
+	metric_family(out, "ckpt_job_loss", "gauge", "Of the last step: the median of the ranks here.");
+	EACH_JOB(observe, job)
+	if (job->loss.now.steps)
+		metric_real(out, "ckpt_job_loss", of_job(job), job->loss.now.value);
+	metric_family(out, "ckpt_job_gradient_norm", "gauge", "Of the last step, before gradients are clipped.");
+	EACH_JOB(observe, job)
+	if (job->loss.now.steps && !(job->loss.now.norm < 0))
+		metric_real(out, "ckpt_job_gradient_norm", of_job(job), job->loss.now.norm);
+	metric_family(out, "ckpt_loss_troubles_total", "counter",
+		      "Times that the loss was no number, or rose as a spike or for good, by kind.");
+	EACH_JOB(observe, job)
+	for (int kind = LOSS_GOOD + 1; kind < LOSS_TROUBLE_END; kind++)
+		metric_sample(out, "ckpt_loss_troubles_total",
+			      labels_and(of_job(job), "kind", loss_trouble_name((enum loss_trouble)kind)),
+			      job->loss.counts[kind]);
+}
+
 static void put_ranks(struct observe *observe, struct wbuf *out)
 {
 	put_rank_numbers(observe, out);
@@ -376,6 +395,7 @@ int metrics_encode(struct observe *observe, struct wbuf *out)
 	put_daemon(observe, out);
 	put_numbers(observe, out);
 	put_intervals(observe, out);
+	put_loss(observe, out);
 	put_histograms(observe, out);
 	put_ranks(observe, out);
 	return wbuf_finish(out);

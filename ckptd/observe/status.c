@@ -12,6 +12,7 @@
 #include "observe/health.h"
 #include "observe/http.h"
 #include "observe/interval_json.h"
+#include "observe/loss_json.h"
 #include "observe/observe.h"
 #include "replication/room.h"
 #include "restore/room.h"
@@ -109,6 +110,7 @@ static json_t *rank_json(const struct rank *rank, uint64_t now)
 			    is.beat_ns ? json_integer((json_int_t)(age(is.beat_ns, now) / 1000000)) : json_null());
 	json_object_set_new(j, "collective", collective_json(&is, now));
 	json_object_set_new(j, "straggler", straggler_json(rank));
+	json_object_set_new(j, "loss", loss_json_rank(rank));
 	return j;
 }
 
@@ -316,14 +318,14 @@ static json_t *job_json(const struct observe *observe, struct job *job, uint64_t
 	list_for(node, &job->saves.snapshots)
 		json_array_append_new(snapshots, snapshot_json(list_entry(node, struct snapshot, link)));
 	return json_pack(
-		"{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+		"{s:s, s:i, s:i, s:s, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"name", job->name, "world", (int)job->world, "epoch", (int)job->epoch, "state", job_state(job),
 		"stopping", job->stop, "halt", halt_json(job), "ranks", ranks, "snapshots", snapshots, "committed",
 		(json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed, "verified",
 		(json_int_t)job->saves.verified, "saves", saves_json(&job->save_stats), "copies", copies_json(job),
 		"recoveries", recoveries_json(job), "faults", faults_json(observe->faults, job), "stragglers",
-		stragglers_json(&job->stragglers), "standstill", standstill_json(&job->standstill, now), "interval",
-		interval_json(job), "policy", policy_json(&job->policy));
+		stragglers_json(&job->stragglers), "standstill", standstill_json(&job->standstill, now), "loss",
+		loss_json(job), "interval", interval_json(job), "policy", policy_json(&job->policy));
 }
 
 static json_t *disk_json(const struct observe *observe)

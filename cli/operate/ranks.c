@@ -15,7 +15,7 @@
 
 #define ANSWER_NS (5 * CLOCK_NS_PER_S)
 
-enum { HEADER_ROWS = 4, LEAST_ROWS = 3 /* ranks that are shown however small the terminal is */ };
+enum { HEADER_ROWS = 5, LEAST_ROWS = 3 /* ranks that are shown however small the terminal is */ };
 
 struct watched {
 	struct state_of of;
@@ -95,12 +95,22 @@ static void straggler_cells(struct table *t, const json_t *straggler)
 		table_cell(t, TONE_PLAIN, "no");
 }
 
+static void loss_cell(struct table *t, const json_t *loss)
+{
+	if (json_is_number(field(loss, "loss")))
+		table_cell(t, TONE_PLAIN, "%.4g", json_number_value(field(loss, "loss")));
+	else if (json_is_object(loss))
+		table_cell(t, TONE_BAD, "no number");
+	else
+		table_cell(t, TONE_DIM, "-");
+}
+
 static enum tone tone_of(const char *doing)
 {
 	return !strcmp(doing, "hangs") ? TONE_BAD : !strcmp(doing, "absent") ? TONE_WARN : TONE_PLAIN;
 }
 
-static void add_rank(struct table *t, const json_t *rank)
+static void add_rank(struct table *t, const json_t *rank, bool losses)
 {
 	const char *doing = field_text(rank, "doing");
 	number_cell(t, field(rank, "rank"));
@@ -115,6 +125,21 @@ static void add_rank(struct table *t, const json_t *rank)
 	else
 		table_cell(t, TONE_DIM, "-");
 	straggler_cells(t, field(rank, "straggler"));
+	if (losses)
+		loss_cell(t, field(rank, "loss"));
+}
+
+/* What is wrong now, of all ranks together. */
+static void draw_troubles(const json_t *job)
+{
+	const json_t *stands = field(job, "standstill"), *loss = field(job, "loss"),
+		     *episodes = field(loss, "episodes");
+	char text[32];
+	if (json_is_object(stands))
+		out(TONE_WARN, "no heartbeat for %s: %s\n", duration_text(text, field(stands, "for_ms")),
+		    field_text(stands, "text"));
+	if (json_is_string(field(loss, "trouble")))
+		out(TONE_WARN, "%s\n", field_text(json_array_get(episodes, json_array_size(episodes) - 1), "text"));
 }
 
 static void draw_job(const json_t *job, const char *node, size_t most)
@@ -123,24 +148,21 @@ static void draw_job(const json_t *job, const char *node, size_t most)
 		{"RANK", ALIGN_RIGHT},      {"DOING", ALIGN_LEFT},      {"STEP", ALIGN_RIGHT},
 		{"PHASE", ALIGN_LEFT},      {"COLLECTIVE", ALIGN_LEFT}, {"FOR", ALIGN_RIGHT},
 		{"HEARTBEAT", ALIGN_RIGHT}, {"STEP TIME", ALIGN_RIGHT}, {"DEVIATION", ALIGN_RIGHT},
-		{"OWN PART", ALIGN_RIGHT},  {"STRAGGLER", ALIGN_LEFT}};
+		{"OWN PART", ALIGN_RIGHT},  {"STRAGGLER", ALIGN_LEFT},  {"LOSS", ALIGN_RIGHT}};
 	const json_t *ranks = field(job, "ranks");
 	int64_t world = (int64_t)json_integer_value(field(job, "world"));
 	size_t n = json_array_size(ranks);
-	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
+	bool losses = json_is_object(field(job, "loss")); /* else the last column is left out */
+	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]) - !losses);
 	out(TONE_HEAD, "job %s", field_text(job, "name"));
 	out(TONE_PLAIN, ": %s, epoch %" PRId64 ", ", field_text(job, "state"), field_number(job, "epoch"));
 	if (world == (int64_t)n)
 		out(TONE_PLAIN, "%zu ranks\n", n);
 	else
 		out(TONE_PLAIN, "the %zu of its %" PRId64 " ranks that are on %s\n", n, world, node);
-	const json_t *stands = field(job, "standstill");
-	char text[32];
-	if (json_is_object(stands))
-		out(TONE_WARN, "no heartbeat for %s: %s\n", duration_text(text, field(stands, "for_ms")),
-		    field_text(stands, "text"));
+	draw_troubles(job);
 	for (size_t i = 0; i < n && i < most; i++)
-		add_rank(t, json_array_get(ranks, i));
+		add_rank(t, json_array_get(ranks, i), losses);
 	table_print(t);
 	if (n > most)
 		out(TONE_DIM, "%zu more ranks\n", n - most);

@@ -67,8 +67,8 @@ static void take(json_t *to, const json_t *from, const char *key)
 
 static json_t *rank_of(const json_t *rank, double middle_ms)
 {
-	static const char *const keys[] = {"rank",  "state",      "waits",       "step",
-					   "phase", "collective", "beat_age_ms", "straggler"};
+	static const char *const keys[] = {"rank",       "state",       "waits",     "step", "phase",
+					   "collective", "beat_age_ms", "straggler", "loss"};
 	const json_t *median = field(field(rank, "steps"), "median_ms");
 	json_t *to = json_pack("{s:s}", "doing", ranks_doing(rank));
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
@@ -82,7 +82,7 @@ static json_t *rank_of(const json_t *rank, double middle_ms)
 
 json_t *ranks_job(const json_t *job)
 {
-	static const char *const keys[] = {"name", "state", "world", "epoch", "stragglers", "standstill"};
+	static const char *const keys[] = {"name", "state", "world", "epoch", "stragglers", "standstill", "loss"};
 	const json_t *ranks = field(job, "ranks"), *rank;
 	double middle_ms = median_ms(ranks);
 	json_t *list = json_array(), *to = json_object();

@@ -33,6 +33,8 @@ static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
 static const char *const intervals[] = {"none", "auto", NULL};
 
+static const char *const loss_policies[] = {"warn", "halt", NULL};
+
 static const char *const compressions[] = {"none", "zstd", NULL};
 
 #define NODE(member) .scope = SCOPE_NODE, .offset = offsetof(struct config, member)
@@ -170,6 +172,9 @@ const struct setting settings[] = {
 	{"interval-most", JOB(interval_most_ms), .type = SETTING_DURATION, .flag = "interval-most",
 	 .env = "CKPT_INTERVAL_MOST", .value = "TIME", .fallback = "1h", .min = 1, .max = TIME_MAX,
 	 .help = "with interval auto: the longest time between saves, also to storage"},
+	{"loss-policy", JOB(loss_policy), .type = SETTING_CHOICE, .flag = "loss-policy", .env = "CKPT_LOSS_POLICY",
+	 .value = "POLICY", .fallback = "warn", .choices = loss_policies,
+	 .help = "the loss is no number, or diverges (ckpt_beat_loss): warn, or halt the job, too"},
 	{"full-every", JOB(full_every), .type = SETTING_COUNT, .flag = "full-every", .env = "CKPT_FULL_EVERY",
 	 .value = "N", .fallback = "10", .min = 1, .max = 1000000,
 	 .help = "an unchanged file serves at most N checkpoints, by hard links; 1: no links"},

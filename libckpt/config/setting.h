@@ -73,6 +73,9 @@ enum save_policy {
 /* How often ranks save that ask (ckpt_due); in the order of the table's choices. */
 enum save_interval { INTERVAL_NONE = 0, INTERVAL_AUTO };
 
+/* What becomes of a job whose loss is no number, or diverges; in the order of the table's choices. */
+enum loss_policy { LOSS_WARN = 0, LOSS_HALT };
+
 /* What is done to data files; in the order of the table's choices. */
 enum compress { COMPRESS_NONE = 0, COMPRESS_ZSTD };
 
@@ -87,6 +90,7 @@ struct policy {
 	uint64_t interval;          /* enum save_interval */
 	uint64_t interval_overhead; /* percent of the time that saves to memory may keep training from */
 	uint64_t interval_most_ms;  /* between saves, with INTERVAL_AUTO */
+	uint64_t loss_policy;       /* enum loss_policy */
 	uint64_t compress;          /* enum compress */
 	uint64_t full_every;        /* checkpoints that a file which does not change may serve */
 	uint64_t copies;            /* of each snapshot, in the memory of other nodes */

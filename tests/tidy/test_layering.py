@@ -73,7 +73,7 @@ THIRD_PARTY = {
     "liburing.h": ("libckpt/store/disk/disk_real_uring*",),
     "rdma/*": ("ckptd/cluster/net/*",),
     "sqlite3.h": ("ckptd/catalog/catalog.c", "ckptd/catalog/catalog_db.c", "libckpt/store/catalog/catalog_view.c", "libckpt/store/catalog/database.c", "libckpt/store/catalog/listed.c", "libckpt/store/catalog/recovered.c"),
-    "jansson.h": ("cli/frame/output*", "ckptd/observe/status.c", "ckptd/observe/interval_json*", "ckptd/runtime/json_values*", "ckptd/restore/recovery_json*", "ckptd/registry/json*"),
+    "jansson.h": ("cli/frame/output*", "ckptd/observe/status.c", "ckptd/observe/interval_json*", "ckptd/observe/loss_json*", "ckptd/runtime/json_values*", "ckptd/restore/recovery_json*", "ckptd/registry/json*"),
     "xxhash.h": ("libckpt/format/*", "kernels/*"),
     "cuda*": ("kernels/*", "trainer/cuda/*"),
     "nccl*": ("trainer/*",),

@@ -7,6 +7,7 @@
 #include "job/recovery_notes.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -179,4 +180,29 @@ Test(health, a_straggler_is_a_notice_with_its_rank_and_its_cost)
 		  "%s", f->text);
 	e->until_wall_ns = 1;
 	cr_assert_null(find(HEALTH_STRAGGLER), "it was one");
+}
+
+Test(health, a_loss_that_goes_wrong_is_told_while_it_lasts)
+{
+	static const struct {
+		enum loss_trouble kind;
+		enum health_code code;
+		enum health_severity severity;
+		const char *text;
+	} all[] = {{LOSS_SPIKE, HEALTH_LOSS_SPIKE, HEALTH_NOTICE, "step 7, the third in a row"},
+		   {LOSS_DIVERGED, HEALTH_LOSS_DIVERGED, HEALTH_DEGRADED, "rises for good"},
+		   {LOSS_NOT_FINITE, HEALTH_LOSS_NOT_FINITE, HEALTH_DEGRADED, "step 7 is NaN, as rank 3 says"}};
+	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct loss_episode *e = &job.loss.episodes[i];
+		*e = (struct loss_episode){.found = {.kind = all[i].kind, .step = 7, .value = NAN},
+					   .by_rank = all[i].kind == LOSS_NOT_FINITE,
+					   .rank = 3};
+		cr_assert_null(find(all[i].code));
+		job.loss.nepisodes = i + 1;
+		const struct finding *f = find(all[i].code);
+		cr_assert(f && f->severity == all[i].severity);
+		cr_assert(strstr(f->text, all[i].text), "%s", f->text);
+		e->until_wall_ns = 1;
+		cr_assert_null(find(all[i].code), "it was so");
+	}
 }

@@ -6,6 +6,7 @@
 #include "job/job.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,4 +98,24 @@ Test(metrics, a_rank_that_is_compared_tells_whether_it_is_a_straggler)
 	cr_assert(strstr(t, "\nckpt_rank_straggler{job_name=\"j\",rank=\"0\"} 1\n"));
 	cr_assert(strstr(t, "\nckpt_rank_straggler_cost_ratio{job_name=\"j\",rank=\"0\"} 0.25\n"));
 	free(head);
+}
+
+Test(metrics, a_job_that_hands_over_losses_has_them)
+{
+	list_push(&d.jobs.list, &job.link);
+	snprintf(job.name, sizeof(job.name), "j");
+	cr_assert(strstr(text(), "\nckpt_loss_troubles_total{job_name=\"j\",kind=\"not-finite\"} 0\n"));
+	cr_assert_not(strstr((const char *)out.data, "\nckpt_job_loss{"));
+	loss_step(&job.loss.now, 1, 2.5, -1);
+	out.len = 0;
+	cr_assert(strstr(text(), "\nckpt_job_loss{job_name=\"j\"} 2.5\n"));
+	cr_assert_not(strstr((const char *)out.data, "\nckpt_job_gradient_norm{"), "it was not given");
+	loss_step(&job.loss.now, 2, NAN, INFINITY);
+	job.loss.counts[LOSS_NOT_FINITE] = 3;
+	out.len = 0;
+	const char *t = text();
+	cr_assert(strstr(t, "\nckpt_job_loss{job_name=\"j\"} NaN\n"));
+	cr_assert(strstr(t, "\nckpt_job_gradient_norm{job_name=\"j\"} +Inf\n"));
+	cr_assert(strstr(t, "\nckpt_loss_troubles_total{job_name=\"j\",kind=\"spike\"} 0\n"));
+	cr_assert(strstr(t, "\nckpt_loss_troubles_total{job_name=\"j\",kind=\"not-finite\"} 3\n"));
 }

@@ -7,6 +7,7 @@
 
 #include <criterion/criterion.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -166,6 +167,44 @@ Test(status, stragglers_are_told_of_ranks_and_of_the_job)
 	cr_expect(json_is_null(json_object_get(e, "until_ns")));
 	cr_expect_float_eq(json_number_value(json_object_get(e, "cost")), 0.5, 1e-9);
 	cr_expect_float_eq(json_number_value(json_object_get(e, "cost_ms")), 1, 1e-9);
+	json_decref(j);
+	free(head);
+}
+
+Test(status, the_loss_is_told_of_ranks_and_of_the_job_also_one_that_is_no_number)
+{
+	struct arena_head *head = calloc(1, sizeof(*head));
+	struct memory mem = {.head = head, .size = 4 << 20};
+	struct loss_watch *w = &job.loss;
+	list_push(&d.jobs.list, &job.link);
+	ranks[1].mem = &mem;
+	ranks[1].index = 1;
+	json_t *j = status();
+	cr_expect(json_is_null(json_object_get(first_job(j), "loss")));
+	cr_expect(json_is_null(json_object_get(json_array_get(json_object_get(first_job(j), "ranks"), 1), "loss")));
+	json_decref(j);
+	w->ranks.ranks[1] = (struct loss_rank){.known = true, .said = {.step = 40, .loss = NAN, .gradient_norm = 2}};
+	for (uint64_t step = 1; step <= LOSS_KNOWN; step++)
+		loss_step(&w->now, step, 2.5, -1);
+	loss_step(&w->now, 40, NAN, 2);
+	w->episodes[0] = (struct loss_episode){.found = w->now.found, .by_rank = true, .rank = 1, .since_wall_ns = 7};
+	w->nepisodes = 1;
+	j = status();
+	const json_t *rank = json_object_get(json_array_get(json_object_get(first_job(j), "ranks"), 1), "loss");
+	cr_expect_eq(json_integer_value(json_object_get(rank, "step")), 40);
+	cr_expect(json_is_null(json_object_get(rank, "loss")));
+	cr_expect_float_eq(json_number_value(json_object_get(rank, "gradient_norm")), 2, 1e-9);
+	const json_t *all = json_object_get(first_job(j), "loss");
+	cr_expect(json_is_null(json_object_get(all, "loss")));
+	cr_expect_str_eq(json_string_value(json_object_get(all, "trouble")), "not-finite");
+	cr_expect_float_eq(json_number_value(json_object_get(all, "median")), 2.5, 1e-9);
+	cr_expect_float_eq(json_number_value(json_object_get(all, "best")), 2.5, 1e-9);
+	const json_t *e = json_array_get(json_object_get(all, "episodes"), 0);
+	cr_expect_str_eq(json_string_value(json_object_get(e, "kind")), "not-finite");
+	cr_expect_eq(json_integer_value(json_object_get(e, "rank")), 1);
+	cr_expect_eq(json_integer_value(json_object_get(e, "since_ns")), 7);
+	cr_expect(json_is_null(json_object_get(e, "until_ns")));
+	cr_expect_str_eq(json_string_value(json_object_get(e, "text")), "the loss of step 40 is NaN, as rank 1 says");
 	json_decref(j);
 	free(head);
 }

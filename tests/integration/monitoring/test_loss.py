@@ -1,0 +1,126 @@
+"""A loss that goes wrong is found by ckptd, whatever training thinks of it: no number, a spike, a lasting rise. A job is halted if its policy says so."""
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import pathlib
+import urllib.request
+
+import prometheus
+import single_node
+from launcher import Run, tidy
+from tap import BIN, DEADLINE, Cases, equal, expect, has, until
+
+AT = 300  # the step at which it goes wrong: until then there is a second to look
+cases = Cases(tidy)
+case = cases.case
+top = pathlib.Path(tempfile.mkdtemp())
+(top / "ckptd.conf").write_text("[job halted-*]\nloss-policy = halt\n")
+daemon = single_node.Daemon(top, options=["--http", "127.0.0.1:0", "--config", top / "ckptd.conf"])
+daemon.start()
+address = re.search(r"metrics at http://([^/]+)/", until(lambda: "metrics at" in daemon.text() and daemon.text(), "http"))[1]
+
+
+def get(path):
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=DEADLINE) as answer:
+        return answer.read().decode()
+
+
+def train(job, kind, at=AT):
+    return Run("-n", 2, "--job", job, "--socket", daemon.socket, "--", BIN / "lossy", kind, at)
+
+
+def end(training):
+    training.child.terminate()
+    training.wait(0)
+
+
+def episodes(job):
+    found = daemon.job(job)
+    return found and found["loss"] and found["loss"]["episodes"]
+
+
+def finding(code):
+    return [f for f in json.loads(get("/healthz"))["findings"] if f["code"] == code]
+
+
+@case("of a good training the loss is told, and nobody complains")
+def _():
+    training = train("good", "none")
+    found = until(lambda: (job := daemon.job("good")) and job["loss"] and job["loss"]["step"] > 600 and job, "600 steps", pause=0.1)
+    loss = found["loss"]
+    equal([loss["trouble"], loss["episodes"]], [None, []])
+    expect(1.6 < loss["loss"] < 2.2 and 1.6 < loss["median"] < 2.2 and 0.8 < loss["gradient_norm"] < 1.2, loss)
+    expect(loss["best"] <= loss["smoothed"] < 2.2 and 0 < loss["noise"] < 0.1, loss)
+    expect(all(rank["loss"]["step"] > 500 for rank in found["ranks"]), found["ranks"])
+    families = prometheus.parse(get("/metrics"))
+    expect(1.6 < families["ckpt_job_loss"].value(job_name="good") < 2.2, "ckpt_job_loss")
+    expect(0.8 < families["ckpt_job_gradient_norm"].value(job_name="good") < 1.2, "ckpt_job_gradient_norm")
+    text = subprocess.run([BIN / "ckpt", "ranks", "--socket", daemon.socket], capture_output=True, text=True, timeout=DEADLINE).stdout
+    expect(re.search(r"STRAGGLER +LOSS\n.* +(1\.|2\.)\d+\n", text), text)
+    end(training)
+
+
+@case("no number on one rank is found at once, told everywhere, and over when training goes on")
+def _():
+    training = train("broken", "nan")
+    episode = until(lambda: episodes("broken"), "the episode", pause=0.02)[0]
+    equal([episode["kind"], episode["step"], episode["rank"]], ["not-finite", AT, 1])
+    has(daemon.text(), f"warn ckptd: job broken: the loss of step {AT} is NaN, as rank 1 says")
+    families = prometheus.parse(get("/metrics"))
+    counts = [families["ckpt_loss_troubles_total"].value(job_name="broken", kind=kind) for kind in ("not-finite", "spike", "diverged")]
+    equal(counts, [1, 0, 0])
+    until(lambda: episodes("broken")[0]["until_ns"], "it is over", pause=0.1)
+    equal(daemon.job("broken")["stopping"], False, "its policy is to warn")
+    end(training)
+
+
+@case("a spike is found, and halts no job")
+def _():
+    training = train("halted-never", "spike")
+    episode = until(lambda: episodes("halted-never"), "the episode", pause=0.02)[0]
+    equal([episode["kind"], episode["step"], episode["rank"]], ["spike", AT + 2, None])
+    has(episode["text"], "the third in a row that is far above the median")
+    until(lambda: episodes("halted-never")[0]["until_ns"], "it is over", pause=0.1)
+    job = daemon.job("halted-never")
+    equal([job["stopping"], job["policy"]["loss-policy"]], [False, "halt"])
+    end(training)
+
+
+@case("a lasting rise is found, and is in health and the table of ranks as long as it lasts")
+def _():
+    training = train("worse", "rise")
+    found = until(lambda: finding("LOSS_DIVERGED"), "the finding", pause=0.2)[0]
+    equal([found["severity"], found["job"]], ["degraded", "worse"])
+    has(found["text"], "the loss rises for good")
+    text = subprocess.run([BIN / "ckpt", "ranks", "--socket", daemon.socket], capture_output=True, text=True, timeout=DEADLINE).stdout
+    has(text, "\nthe loss rises for good: smoothed it is ")
+    end(training)
+    until(lambda: not finding("LOSS_DIVERGED"), "the job is over")
+
+
+@case("a job whose policy says so is asked to end: by no number, and by a lasting rise")
+def _():
+    for job, kind in (("halted-1", "nan"), ("halted-2", "rise")):
+        train(job, kind).wait(0)
+        has(daemon.text(), f"job {job}: it is asked to end, as its loss-policy says")
+
+
+@case("the catalog has all of it")
+def _():
+    daemon.stop()
+    with sqlite3.connect(daemon.store / "catalog.sqlite") as catalog:
+        rows = catalog.execute("SELECT job, kind FROM event WHERE kind LIKE 'loss%' ORDER BY id").fetchall()
+    kinds = {job: [kind for of, kind in rows if of == job] for job, _ in rows}
+    equal(kinds["broken"], ["loss-not-finite", "loss-over"])
+    equal(kinds["halted-never"], ["loss-spike", "loss-over"])
+    equal(kinds["halted-1"], ["loss-not-finite", "loss-halt"])
+    equal(kinds["halted-2"][-2:], ["loss-diverged", "loss-halt"])
+    expect("good" not in kinds, kinds)
+
+
+daemon.close()
+sys.exit(cases.end())
