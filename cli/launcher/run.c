@@ -5,8 +5,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "config/file.h"
+#include "config/sources.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +102,21 @@ static bool named(const char *text)
 	return text && *text;
 }
 
+/* That of the configuration files, "" if there is none. What is wrong with them the daemon says when it starts. */
+static const char *configured_store(void)
+{
+	static char store[PATH_MAX];
+	struct err err = {""};
+	struct config config;
+	struct sources *sources = NULL;
+	if (!sources_new(&sources, &err) && !file_read_all(sources, NULL, &err)) {
+		sources_fill(sources, SCOPE_NODE, NULL, &config);
+		snprintf(store, sizeof(store), "%s", config.store ? config.store : "");
+	}
+	sources_free(sources);
+	return store;
+}
+
 static const char *store_of(const struct cli *cli)
 {
 	const char *store = cli_text(cli, "store");
@@ -106,6 +124,8 @@ static const char *store_of(const struct cli *cli)
 		store = getenv("CKPT_STORE");
 	if (!named(store))
 		store = getenv("CKPT_REPO");
+	if (!named(store))
+		store = configured_store();
 	return named(store) ? store : NULL;
 }
 
@@ -139,7 +159,9 @@ static int use_own(const struct cli *cli, struct keeper *keeper)
 {
 	const char *store = store_of(cli);
 	if (!store)
-		cli_note(cli, "ckpt run: no --store: checkpoints are kept in memory only, and end with the run");
+		cli_note(cli, "ckpt run: no store: checkpoints are kept in memory only, and end with the run; name one "
+			      "with --store, "
+			      "CKPT_STORE or the configuration file");
 	keeper_own(keeper, store);
 	return EXIT_OK;
 }
@@ -257,7 +279,7 @@ static const struct option_spec options[] = {
 	 "how a command is run on another node (else CKPT_REMOTE_SHELL, else ssh; with --nodes HOSTS)"},
 	{"job", OPTION_TEXT, "NAME", "the job's name in the store (else CKPT_JOB, else \"default\")"},
 	{"store", OPTION_TEXT, "DIR",
-	 "repository of the daemon that is started (else CKPT_STORE, CKPT_REPO; none: memory only)"},
+	 "repository of the daemon that is started (else CKPT_STORE, CKPT_REPO, the configuration; none: memory only)"},
 	{"socket", OPTION_TEXT, "PATH", "the daemon's socket (else CKPT_SOCKET, else a private one)"},
 	{"daemon", OPTION_TEXT, "HOW",
 	 "auto (default): start one unless one answers at the socket; external: never start one"},

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 
-from launcher import CKPT, DEADLINE, ENVIRONMENT, Run, gone, run, sh, tidy, top, until_gone
-from tap import Cases, equal, has
+from launcher import CKPT, DEADLINE, ENVIRONMENT, TRAIN, Run, gone, run, sh, tidy, top, until_gone
+from tap import Cases, equal, expect, has
 
 cases = Cases(tidy)
 case = cases.case
@@ -95,6 +95,17 @@ def _():
 
 
 # ---- restarts
+
+@case("the store of a configuration file is one, and the run without any says that it has none")
+def _():
+    conf, store = top / "ckpt.conf", top / "configured"
+    conf.write_text(f"[node]\nstore = {store}\n")
+    remark = "no store: checkpoints are kept in memory only"
+    done = run("-n", 1, "--job", "kept", "--min-ranks", 1, "--", TRAIN, "--steps", 20, CKPT_CONFIG=str(conf))
+    expect(remark not in done.err(), done.err())
+    equal([path.name[:17] for path in (store / "kept").glob("step-*")], ["step-000000000020"])
+    has(run(*sh("true"), CKPT_CONFIG="/dev/null").err(), remark)
+
 
 @case("a rank that fails at first is started again")
 def _():
