@@ -63,7 +63,7 @@ tidy.report([
          ["installing etcd-server\n"], ["apt 1 -q", "systemctl disable etcd.service"]),
     case("nightly: the oldest and the newest compilers that there are",
          {**COMPLETE, **ROOT, **CACHE, "chromium": "exit 0", "gcc-14": "exit 0", "apt-get": 'echo "apt $*" >>"$LOG"'}, 0,
-         ["installing mmdebstrap podman runc gcc-9 clang-9 clang-14\n"], [f"{INSTALL} --no-install-recommends mmdebstrap podman runc gcc-9 clang-9 clang-14"], nightly=True),
+         ["installing mmdebstrap systemd-container podman runc gcc-9 clang-9 clang-14\n"], [f"{INSTALL} --no-install-recommends mmdebstrap systemd-container podman runc gcc-9 clang-9 clang-14"], nightly=True),
     case("a bare machine: the list is fetched, then all is installed", {**ROOT, **APT}, 0,
          ["installing build-essential cmake", "libcriterion-dev"], [INSTALL, UPDATE, INSTALL]),
     case("a user with sudo", {**USER, **APT, **SUDO}, 0, ["installing build-essential"],
