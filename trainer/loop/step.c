@@ -158,6 +158,7 @@ static int update(struct step *s, double loss)
 		return rc;
 	state->counters.step = number;
 	state->counters.loss = loss;
+	ckpt_beat_loss(s->communicator->session, number, CKPT_PHASE_OPTIMIZER, loss, -1);
 	return 0;
 }
 

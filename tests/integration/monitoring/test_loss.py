@@ -11,7 +11,7 @@ import urllib.request
 
 import prometheus
 import single_node
-from launcher import Run, tidy
+from launcher import TRAIN, Run, tidy
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 AT = 300  # the step at which it goes wrong: until then there is a second to look
@@ -107,6 +107,17 @@ def _():
     for job, kind in (("halted-1", "nan"), ("halted-2", "rise")):
         train(job, kind).wait(0)
         has(daemon.text(), f"job {job}: it is asked to end, as its loss-policy says")
+
+
+@case("what the fault nan does to ckpt-train is found by ckptd, too, and over when it has gone back")
+def _():
+    training = Run("-n", 2, "--job", "gpt", "--socket", daemon.socket, "--inject", "nan:rank=1@step=60", "--", TRAIN, "--steps", 1000000,
+                   "--save-memory-every", 5, "--save-storage-every", 20)
+    until(lambda: (found := episodes("gpt")) and found[0]["until_ns"], "an episode that is over", pause=0.1)
+    job = daemon.job("gpt")
+    equal([(e["kind"], e["step"]) for e in job["loss"]["episodes"]], [("not-finite", 62)])
+    expect(job["epoch"] > 1, "it has gone back by itself")
+    end(training)
 
 
 @case("the catalog has all of it")

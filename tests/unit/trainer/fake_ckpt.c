@@ -1,6 +1,7 @@
 #include "fake_ckpt.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -428,11 +429,6 @@ void ckpt_snapshot_free(ckpt_snapshot *snapshot)
 	free(snapshot);
 }
 
-static bool newer(const struct fake_save *a, const struct fake_save *b)
-{
-	return a->epoch != b->epoch ? a->epoch > b->epoch : a->step > b->step;
-}
-
 int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms)
 {
 	struct fake_save *newest = NULL;
@@ -443,7 +439,7 @@ int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int t
 		if (fake_complete(job, &job->saves[i]) &&
 		    (step == CKPT_LATEST || step == job->saves[i].step ||
 		     (step == CKPT_LATEST_HEALTHY && job->saves[i].health == CKPT_HEALTHY)) &&
-		    (!newest || newer(&job->saves[i], newest)))
+		    (!newest || fake_newer(&job->saves[i], newest)))
 			newest = &job->saves[i];
 	if (newest) {
 		copy_in(s, newest->copy[s->rank]);
@@ -475,6 +471,15 @@ void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase)
 	s->at = step;
 	if (s->rank == 1 && job->stop_at && step >= job->stop_at)
 		s->stop = true;
+}
+
+void ckpt_beat_loss(ckpt *s, uint64_t step, ckpt_phase phase, double loss, double gradient_norm)
+{
+	(void)s, (void)step, (void)phase, (void)gradient_norm;
+	pthread_mutex_lock(&job->lock);
+	job->losses++;
+	job->not_finite += isfinite(loss) == 0;
+	pthread_mutex_unlock(&job->lock);
 }
 
 int ckpt_has_storage(const ckpt *s)

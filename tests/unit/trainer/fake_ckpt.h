@@ -58,8 +58,9 @@ struct fake_job {
 	uint64_t stop_at;   /* the operator asks rank 1 to stop when it is at this step; 0: never */
 
 	/* what a test looks at */
-	uint64_t torn; /* captures during which the state was changed */
-	int restores;  /* by all ranks */
+	uint64_t torn;          /* captures during which the state was changed */
+	int restores;           /* by all ranks */
+	int losses, not_finite; /* that all ranks have handed over; of them no numbers */
 };
 
 /* One job at a time. */
@@ -71,6 +72,8 @@ void fake_lost(struct fake_job *job, int rank);
 bool fake_complete(const struct fake_job *job, const struct fake_save *save);
 /* What ckpt_begin() of a rank returns at this step; 0: nothing is wrong. */
 int fake_begin_error(const struct fake_job *job, int rank, uint64_t step);
+/* The order in which they are made. */
+bool fake_newer(const struct fake_save *a, const struct fake_save *b);
 /* Replicas differ in it, or have differed before it in the same epoch. */
 bool fake_deviates(const struct fake_job *job, const struct fake_save *save);
 /* The newest step that all ranks have saved to the target, 0: none. */

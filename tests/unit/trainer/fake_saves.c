@@ -40,6 +40,11 @@ uint64_t fake_saved(const struct fake_job *j, ckpt_target target)
 	return step;
 }
 
+bool fake_newer(const struct fake_save *a, const struct fake_save *b)
+{
+	return a->epoch != b->epoch ? a->epoch > b->epoch : a->step > b->step;
+}
+
 int ckpt_fault(ckpt *s, char *name, size_t size, uint64_t *ms)
 {
 	(void)s;

@@ -65,6 +65,8 @@ Test(loop_faults, nan_sends_all_back_to_a_healthy_checkpoint)
 	for (int i = 0; i < run->job.save_count; i++)
 		again |= run->job.saves[i].step == 4 && run->job.saves[i].epoch > 1;
 	cr_assert(again, "what was gone back to is not the newest one");
+	cr_assert_eq(run->job.not_finite, 4, "each rank has handed it over");
+	cr_assert_gt(run->job.losses, 4 * 12);
 	free_run(run);
 }
 
