@@ -153,6 +153,7 @@ static int train_step(ckpt *s, struct state *st, float *gradient, uint64_t *bad)
 		loss = NAN;
 		*bad = UINT64_MAX;
 	}
+	ckpt_beat_loss(s, st->step, CKPT_PHASE_BACKWARD, loss, -1); /* the norm of the gradients is not known */
 	if (!isfinite(loss)) {
 		ckpt_snapshot_free(snap); /* without its fence it is never promoted */
 		return -EDOM;
