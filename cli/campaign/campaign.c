@@ -38,7 +38,8 @@ static int take_line(void *arg, const json_t *line)
 	uint64_t i = journal_number(line, "index");
 	const char *outcome = json_string_value(json_object_get(line, "outcome"));
 	if (journal_is(line, "begin") &&
-	    (journal_number(line, "seed") != c->file.seed || journal_number(line, "faults") != c->file.n))
+	    (journal_number(line, "seed") != c->file.seed || journal_number(line, "faults") != c->file.n ||
+	     journal_nodes(line) != c->file.nodes))
 		return -EINVAL;
 	if (journal_is(line, "durable"))
 		c->durable = (struct step_id){.step = journal_number(line, "step"),
@@ -61,16 +62,17 @@ static int begin(struct campaign *c, bool resume)
 	int rc = resume ? journal_read(path, take_line, c, &err) : 0;
 	if (rc)
 		return cli_fail(c->cli, EXIT_FAILED, "%s",
-				*err.text ? err.text
-					  : "the journal is of another campaign: seed or number of faults differ");
+				*err.text
+					? err.text
+					: "the journal is of another campaign: seed, nodes or number of faults differ");
 	rc = journal_open(path, &c->journal, &err);
 	if (!rc && !resume)
 		rc = journal_put(&c->journal,
-				 json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "begin", "file",
-					   json_text(c->cli->args[0]), "seed", (json_int_t)c->file.seed, "faults",
-					   (json_int_t)c->file.n, "left_out", (json_int_t)c->file.left_out, "ranks",
-					   (json_int_t)c->file.ranks, "save_memory_every",
-					   (json_int_t)c->file.memory_every, "save_storage_every",
+				 json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "begin",
+					   "file", json_text(c->cli->args[0]), "seed", (json_int_t)c->file.seed,
+					   "faults", (json_int_t)c->file.n, "left_out", (json_int_t)c->file.left_out,
+					   "nodes", (json_int_t)c->file.nodes, "ranks", (json_int_t)c->file.ranks,
+					   "save_memory_every", (json_int_t)c->file.memory_every, "save_storage_every",
 					   (json_int_t)c->file.storage_every, "hang_ms", (json_int_t)c->file.hang_ms),
 				 &err);
 	return rc ? cli_fail(c->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
@@ -79,11 +81,14 @@ static int begin(struct campaign *c, bool resume)
 static void announce(const struct campaign *c)
 {
 	uint64_t last = c->file.faults[c->file.n - 1].at_ms;
-	cli_note(c->cli, "%zu faults in %lu s on %u ranks, seed %lu; all in %s", c->file.n,
-		 (unsigned long)(last / 1000), c->file.ranks, (unsigned long)c->file.seed, c->folder);
+	char nodes[32] = "";
+	if (c->file.nodes > 1)
+		snprintf(nodes, sizeof(nodes), " on %u nodes", c->file.nodes);
+	cli_note(c->cli, "%zu faults in %lu s on %u ranks%s, seed %lu; all in %s", c->file.n,
+		 (unsigned long)(last / 1000), c->file.ranks, nodes, (unsigned long)c->file.seed, c->folder);
 	if (c->file.left_out)
-		cli_note(c->cli, "%lu more stand in its tables and cannot be caused on one node: they are left out",
-			 (unsigned long)c->file.left_out);
+		cli_note(c->cli, "%lu more stand in its tables and cannot be caused on %s: they are left out",
+			 (unsigned long)c->file.left_out, c->file.nodes > 1 ? "nodes of one machine" : "one node");
 }
 
 /* ---- after it has ended -------------------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_BYTES_MAX = 1024, WORDS_MAX = 8, TIME_MAX_MS = 86400000, RANKS_MAX = 64 };
+enum { LINE_BYTES_MAX = 1024, WORDS_MAX = 8, TIME_MAX_MS = 86400000 };
 
 struct line {
 	const char *path;
@@ -33,6 +33,18 @@ uint64_t campaign_file_draw(struct campaign_file *file)
 	return x ^ (x >> 31);
 }
 
+/* On one node nothing is drawn: what a seed gives there stays as it was. */
+static void place(struct campaign_file *file, struct campaign_fault *f)
+{
+	uint64_t node = file->nodes > 1 ? campaign_file_draw(file) : 0;
+	if (f->entry->target == FAULT_AT_RANK)
+		f->node = f->rank / (file->ranks / file->nodes);
+	else if (f->entry->target == FAULT_AT_CHECKPOINT)
+		f->node = 0; /* all have the same store */
+	else if (f->node == UINT32_MAX)
+		f->node = (uint32_t)(node % file->nodes);
+}
+
 int campaign_file_add(struct campaign_file *file, const struct campaign_fault *fault, bool timed, struct err *err)
 {
 	if (file->n == CAMPAIGN_FAULTS_MAX)
@@ -54,6 +66,7 @@ int campaign_file_add(struct campaign_file *file, const struct campaign_fault *f
 		f->rank = 0;
 	else if (f->rank == UINT32_MAX)
 		f->rank = (uint32_t)(rank % file->ranks);
+	place(file, f);
 	if (!f->for_ms && f->entry->time == FAULT_TIME_MUST)
 		f->for_ms = campaign_default_ms(f->entry);
 	return 0;
@@ -80,31 +93,57 @@ static int take_number(const struct line *l, const char *text, uint64_t least, u
 	return text && number_parse(text, most, n) && *n >= least ? 0 : wrong(l, what);
 }
 
-static int take_kind(const struct line *l, const char *text, struct campaign_fault *f)
+static int take_kind(const struct line *l, const char *text, const struct campaign_file *file, struct campaign_fault *f)
 {
-	*f = (struct campaign_fault){.rank = UINT32_MAX};
-	f->entry = text ? campaign_kind(text, strlen(text)) : NULL;
-	return f->entry ? 0
-			: wrong(l, "a fault is wanted that one node has: of ckpt fault list, all but flip-replica and "
-				   "drain");
+	*f = (struct campaign_fault){.rank = UINT32_MAX, .node = UINT32_MAX};
+	f->entry = text ? campaign_kind(text, strlen(text), file->nodes) : NULL;
+	if (f->entry)
+		return 0;
+	return wrong(l, file->nodes > 1 ? "a fault is wanted: of ckpt fault list, all but drain"
+					: "a fault is wanted that one node has: of ckpt fault list, all but "
+					  "flip-replica and drain");
 }
 
-/* rank=…, for=… from the i-th word on. */
+static int take_rank(const struct line *l, const char *text, const struct campaign_file *file, struct campaign_fault *f)
+{
+	uint64_t rank;
+	int rc = strcmp(text, "any") != 0 ? take_number(l, text, 0, file->ranks - 1, &rank) : 0;
+	if (!rc && strcmp(text, "any") != 0)
+		f->rank = (uint32_t)rank;
+	return rc;
+}
+
+static int take_node(const struct line *l, const char *text, const struct campaign_file *file, struct campaign_fault *f)
+{
+	uint64_t node;
+	if (f->entry->target == FAULT_AT_RANK || f->entry->target == FAULT_AT_CHECKPOINT)
+		return wrong(l, "this fault takes no node=");
+	int rc = strcmp(text, "any") != 0 ? take_number(l, text, 0, file->nodes - 1, &node) : 0;
+	if (!rc && strcmp(text, "any") != 0)
+		f->node = (uint32_t)node;
+	return rc;
+}
+
+static int take_for(const struct line *l, const char *text, struct campaign_fault *f)
+{
+	int rc = take_time(l, text, &f->for_ms);
+	return !rc && f->entry->time == FAULT_TIME_NONE ? wrong(l, "this fault takes no for=") : rc;
+}
+
+/* rank=…, node=…, for=… from the i-th word on. */
 static int take_what(const struct line *l, int i, const struct campaign_file *file, struct campaign_fault *f)
 {
 	int rc = 0;
 	for (; !rc && i < l->n; i++) {
-		uint64_t rank;
-		if (!strncmp(l->words[i], "for=", 4)) {
-			rc = take_time(l, l->words[i] + 4, &f->for_ms);
-			if (!rc && f->entry->time == FAULT_TIME_NONE)
-				rc = wrong(l, "this fault takes no for=");
-		} else if (strncmp(l->words[i], "rank=", 5) != 0) {
-			rc = wrong(l, "rank=N, rank=any or for=TIME may stand here");
-		} else if (strcmp(l->words[i] + 5, "any") != 0) {
-			rc = take_number(l, l->words[i] + 5, 0, file->ranks - 1, &rank);
-			f->rank = rc ? 0 : (uint32_t)rank;
-		}
+		const char *word = l->words[i];
+		if (!strncmp(word, "for=", 4))
+			rc = take_for(l, word + 4, f);
+		else if (!strncmp(word, "rank=", 5))
+			rc = take_rank(l, word + 5, file, f);
+		else if (!strncmp(word, "node=", 5))
+			rc = take_node(l, word + 5, file, f);
+		else
+			rc = wrong(l, "rank=N, rank=any, node=N, node=any or for=TIME may stand here");
 	}
 	return rc;
 }
@@ -117,7 +156,7 @@ static int take_at(const struct line *l, struct campaign_file *file)
 	uint64_t at;
 	int rc = take_time(l, l->n > 1 ? l->words[1] : NULL, &at);
 	if (!rc)
-		rc = take_kind(l, l->n > 2 ? l->words[2] : NULL, &f);
+		rc = take_kind(l, l->n > 2 ? l->words[2] : NULL, file, &f);
 	if (!rc)
 		rc = take_what(l, 3, file, &f);
 	f.at_ms = at;
@@ -128,7 +167,7 @@ static int take_rate(const struct line *l, struct campaign_file *file)
 {
 	struct campaign_fault f;
 	uint64_t n = 0;
-	int rc = take_kind(l, l->n > 1 ? l->words[1] : NULL, &f);
+	int rc = take_kind(l, l->n > 1 ? l->words[1] : NULL, file, &f);
 	if (!rc)
 		rc = take_number(l, l->n > 2 ? l->words[2] : NULL, 1, CAMPAIGN_FAULTS_MAX, &n);
 	if (!rc)
@@ -157,7 +196,10 @@ static int take_table(const struct line *l, struct campaign_file *file)
 static int take_line(const struct line *l, struct campaign_file *file)
 {
 	const char *key = l->words[0], *value = l->n == 2 ? l->words[1] : NULL;
-	uint64_t ranks;
+	uint64_t ranks, nodes;
+	bool fault = !strcmp(key, "at") || !strcmp(key, "rate") || !strcmp(key, "table");
+	if (fault && file->ranks % file->nodes)
+		return wrong(l, "as many ranks are wanted on each node: ranks is no multiple of nodes");
 	if (!strcmp(key, "at"))
 		return take_at(l, file);
 	if (!strcmp(key, "rate"))
@@ -172,8 +214,13 @@ static int take_line(const struct line *l, struct campaign_file *file)
 		return rc;
 	}
 	if (!strcmp(key, "ranks")) {
-		int rc = take_number(l, value, 1, RANKS_MAX, &ranks);
+		int rc = take_number(l, value, 1, CAMPAIGN_RANKS_MAX, &ranks);
 		file->ranks = rc ? 1 : (uint32_t)ranks;
+		return rc;
+	}
+	if (!strcmp(key, "nodes")) {
+		int rc = take_number(l, value, 1, CAMPAIGN_NODES_MAX, &nodes);
+		file->nodes = rc ? 1 : (uint32_t)nodes;
 		return rc;
 	}
 	if (!strcmp(key, "save-memory-every"))
@@ -186,8 +233,9 @@ static int take_line(const struct line *l, struct campaign_file *file)
 		return take_time(l, value, &file->hang_ms);
 	if (!strcmp(key, "over"))
 		return take_time(l, value, &file->over_ms);
-	return wrong(l, "seed, ranks, save-memory-every, save-storage-every, hang-timeout, least-steps, over, at, rate "
-			"or table is wanted");
+	return wrong(l,
+		     "seed, nodes, ranks, save-memory-every, save-storage-every, hang-timeout, least-steps, over, at, "
+		     "rate or table is wanted");
 }
 
 static int split(struct line *l, char *text)
@@ -214,6 +262,7 @@ int campaign_file_read(const char *path, struct campaign_file *out, struct err *
 	char text[LINE_BYTES_MAX];
 	struct line l = {.path = path, .err = err};
 	*out = (struct campaign_file){.ranks = 2,
+				      .nodes = 1,
 				      .memory_every = 2,
 				      .storage_every = 10,
 				      .hang_ms = 5000,

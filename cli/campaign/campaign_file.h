@@ -1,7 +1,8 @@
 /* The file of a campaign: which faults hit the job, and when. Lines, '#' begins a comment:
  *
  *	seed N                          draws ranks, times and order; default 0
- *	ranks N                         of the job, 1 to 64; default 2
+ *	nodes N                         on so many nodes, made on this machine, 1 to 16; default 1
+ *	ranks N                         of the job, 1 to 64, as many on each node; default 2
  *	save-memory-every N             steps; default 2
  *	save-storage-every N            steps; default 10
  *	hang-timeout TIME               default 5s
@@ -11,7 +12,7 @@
  *	rate KIND N [WHAT]              N faults of the kind
  *	table FILE [total=N]            a table of causes (CSV); percents are of total. FILE: from the folder of this file
  *
- *	WHAT = rank=N | rank=any | for=TIME
+ *	WHAT = rank=N | rank=any | node=N | node=any | for=TIME
  *
  * A table has a line of names, of which `cause`, `count` or `percent`, and `fault` are read; a fault of "-" cannot be caused, and is left out. */
 #ifndef CKPT_CLI_CAMPAIGN_FILE_H
@@ -24,19 +25,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CAMPAIGN_FAULTS_MAX = 20000, CAMPAIGN_CAUSE_MAX = 64 };
+enum { CAMPAIGN_FAULTS_MAX = 20000, CAMPAIGN_CAUSE_MAX = 64, CAMPAIGN_NODES_MAX = 16, CAMPAIGN_RANKS_MAX = 64 };
 
 struct campaign_fault {
 	uint64_t at_ms; /* after the job is at work */
 	const struct fault_entry *entry;
-	uint32_t rank;
+	uint32_t rank, node; /* node: that of the rank, where it is a fault of a rank */
 	uint64_t for_ms;
 	char cause[CAMPAIGN_CAUSE_MAX]; /* of a table; else "" */
 };
 
 struct campaign_file {
 	uint64_t seed, memory_every, storage_every, hang_ms, least_steps, over_ms;
-	uint32_t ranks;
+	uint32_t ranks, nodes;
 	struct campaign_fault *faults; /* in the order of their times */
 	size_t n;
 	uint64_t left_out; /* of tables: what cannot be caused */
@@ -47,14 +48,14 @@ struct campaign_file {
 /* -EINVAL: FILE:LINE and what is wanted there. Free what was read in any case. */
 int campaign_file_read(const char *path, struct campaign_file *out, struct err *err);
 void campaign_file_free(struct campaign_file *file);
-/* One more; for tables, too. rank UINT32_MAX: drawn. -E2BIG. */
+/* One more; for tables, too. rank, node UINT32_MAX: drawn. -E2BIG. */
 int campaign_file_add(struct campaign_file *file, const struct campaign_fault *fault, bool timed, struct err *err);
 uint64_t campaign_file_draw(struct campaign_file *file);
 
 /* campaign_table.c */
 int campaign_table_read(struct campaign_file *file, const char *path, uint64_t total, struct err *err);
-/* NULL: it cannot be caused in a campaign on one node. */
-const struct fault_entry *campaign_kind(const char *name, size_t len);
+/* NULL: it cannot be caused in a campaign on so many nodes. */
+const struct fault_entry *campaign_kind(const char *name, size_t len, uint32_t nodes);
 /* What a kind that needs a time gets where none is given. */
 uint64_t campaign_default_ms(const struct fault_entry *entry);
 

@@ -84,3 +84,9 @@ uint64_t journal_number(const json_t *line, const char *key)
 {
 	return (uint64_t)json_integer_value(json_object_get(line, key));
 }
+
+uint32_t journal_nodes(const json_t *line)
+{
+	uint64_t n = journal_number(line, "nodes");
+	return n >= 1 && n <= CAMPAIGN_NODES_MAX ? (uint32_t)n : 1;
+}

@@ -1,9 +1,10 @@
 /* The journal of a campaign: a line of JSON for all that happened, fsynced, so that a campaign that was stopped goes on from there. What it says:
  *
- *	{"event":"begin","file":…,"seed":…,"faults":…,"left_out":…,"ranks":…,"save_memory_every":…,"save_storage_every":…,"hang_ms":…}
+ *	{"event":"begin","file":…,"seed":…,"faults":…,"left_out":…,"nodes":…,"ranks":…,"save_memory_every":…,"save_storage_every":…,
+ *	 "hang_ms":…}
  *	{"event":"started"|"at-work"|"stopped","wall_ns":…}     the job, each time that the campaign begins or goes on
- *	{"event":"daemon","answers":…,"wall_ns":…}              it began or ceased to answer, seen every 20 to 100 ms
- *	{"event":"fault","index":…,"kind":…,"rank":…,"cause":…,"outcome":"fired"|"not-fired","wall_ns":…,"ms":…,"text":…}
+ *	{"event":"daemon","node":…,"answers":…,"wall_ns":…}     it began or ceased to answer, seen every 20 to 100 ms
+ *	{"event":"fault","index":…,"kind":…,"rank":…,"node":…,"cause":…,"outcome":"fired"|"not-fired","wall_ns":…,"ms":…,"text":…}
  *	{"event":"durable","step":…,"epoch":…,"wall_ns":…}      the daemon has said that it is on storage
  *	{"event":"end","step":…,"params":…,"calm_params":…}
  *	{"event":"judged","exit":…,"invariants":[{"name":…,"held":…,"looked_at":…,"text":…}]} */
@@ -28,5 +29,7 @@ int journal_put(struct campaign_journal *journal, json_t *line, struct err *err)
 int journal_read(const char *path, int (*fn)(void *arg, const json_t *line), void *arg, struct err *err);
 bool journal_is(const json_t *line, const char *event);
 uint64_t journal_number(const json_t *line, const char *key);
+/* Of its begin: on how many nodes, at least 1. */
+uint32_t journal_nodes(const json_t *line);
 
 #endif

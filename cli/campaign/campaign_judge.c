@@ -19,7 +19,7 @@
 enum { JUDGE_DURABLE, JUDGE_INTACT, JUDGE_RESTORED, JUDGE_PARAMETERS, JUDGE_HANGS, JUDGE_LEFT };
 static const char *const names[JUDGE_INVARIANTS] = {"durable", "intact", "restored", "parameters", "hangs", "left"};
 
-enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16 };
+enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16, RANKS_MAX = 256 };
 #define BACK_NS 60000000000ull /* a fault that makes training go back does so within this time */
 
 struct durable {
@@ -36,8 +36,9 @@ struct judge {
 	size_t nbacks, room_backs;
 	struct step_id *hit; /* steps of which a bit was flipped */
 	size_t nhit, room_hit;
-	size_t hangs[256]; /* by rank: made to */
+	size_t hangs[RANKS_MAX]; /* by rank: made to */
 	char params[32], calm[32];
+	uint32_t nodes;
 	bool ended;
 };
 
@@ -62,6 +63,15 @@ static void *grown(void *list, size_t n, size_t *room, size_t size)
 	if (now)
 		*room = more;
 	return now;
+}
+
+/* What each node has of its own: "spans", or "node-1.spans" where there are several. */
+static void path_of(const struct judge *j, uint32_t node, const char *name, char dst[PATH_MAX])
+{
+	if (j->nodes > 1)
+		snprintf(dst, PATH_MAX, "%s/node-%u.%s", j->folder, node, name);
+	else
+		snprintf(dst, PATH_MAX, "%s/%s", j->folder, name);
 }
 
 /* ---- the journal --------------------------------------------------------------------------------------------------- */
@@ -111,7 +121,7 @@ static int take_fault(struct judge *j, const json_t *line)
 	uint64_t rank = journal_number(line, "rank");
 	if (!is(line, "outcome", "fired"))
 		return 0;
-	if (is(line, "kind", "absent") && rank < sizeof(j->hangs) / sizeof(j->hangs[0]))
+	if (is(line, "kind", "absent") && rank < RANKS_MAX)
 		j->hangs[rank]++;
 	if (is_flip(line))
 		return take_hit(j, line);
@@ -128,6 +138,8 @@ static int take_fault(struct judge *j, const json_t *line)
 static int take_line(void *arg, const json_t *line)
 {
 	struct judge *j = arg;
+	if (journal_is(line, "begin"))
+		j->nodes = journal_nodes(line);
 	if (journal_is(line, "durable"))
 		return take_durable(j, line);
 	if (journal_is(line, "fault"))
@@ -217,13 +229,24 @@ static int judge_recovery(void *arg, const json_t *span)
 }
 
 /* A span log that has become long has an older part. */
+static int judge_spans(struct judge *j, uint32_t node, struct err *err)
+{
+	static const char *const logs[] = {"spans.1", "spans"};
+	char path[PATH_MAX];
+	int rc = 0;
+	for (size_t i = 0; !rc && i < sizeof(logs) / sizeof(logs[0]); i++) {
+		path_of(j, node, logs[i], path);
+		rc = !i && access(path, F_OK) ? 0 : journal_read(path, judge_recovery, j, err);
+	}
+	return rc;
+}
+
 static int judge_restored(struct judge *j, struct err *err)
 {
-	char path[PATH_MAX];
-	snprintf(path, sizeof(path), "%s/spans.1", j->folder);
-	int rc = access(path, F_OK) ? 0 : journal_read(path, judge_recovery, j, err);
-	snprintf(path, sizeof(path), "%s/spans", j->folder);
-	return rc ? rc : journal_read(path, judge_recovery, j, err);
+	int rc = 0;
+	for (uint32_t k = 0; !rc && k < j->nodes; k++)
+		rc = judge_spans(j, k, err);
+	return rc;
 }
 
 /* ---- the others ---------------------------------------------------------------------------------------------------- */
@@ -237,14 +260,13 @@ static void judge_parameters(struct judge *j)
 		       *j->calm ? j->calm : "nothing");
 }
 
-static int judge_hangs(struct judge *j, struct err *err)
+/* How often each rank was named, by the log of the node. */
+static int count_named(const struct judge *j, uint32_t node, size_t named[RANKS_MAX], struct err *err)
 {
-	struct invariant *v = &j->out[JUDGE_HANGS];
 	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
 	char path[PATH_MAX];
-	size_t named[sizeof(j->hangs) / sizeof(j->hangs[0])] = {0};
 	unsigned rank;
-	snprintf(path, sizeof(path), "%s/run.log", j->folder);
+	path_of(j, node, j->nodes > 1 ? "log" : "run.log", path);
 	FILE *f = fopen(path, "re");
 	if (!f || !text) {
 		int rc = f ? -ENOMEM : -errno;
@@ -253,15 +275,25 @@ static int judge_hangs(struct judge *j, struct err *err)
 		return err_set(err, rc, "%s: %s", path, err_name(rc));
 	}
 	while (fgets(text, LINE_BYTES_MAX, f))
-		if (sscanf(text, "ckpt run: rank %u hangs:", &rank) == 1 && rank < sizeof(named) / sizeof(named[0]))
+		if (sscanf(text, "ckpt run: rank %u hangs:", &rank) == 1 && rank < RANKS_MAX)
 			named[rank]++;
 	fclose(f);
-	for (size_t r = 0; r < sizeof(named) / sizeof(named[0]); r++) {
+	return 0;
+}
+
+static int judge_hangs(struct judge *j, struct err *err)
+{
+	struct invariant *v = &j->out[JUDGE_HANGS];
+	size_t named[RANKS_MAX] = {0};
+	int rc = 0;
+	for (uint32_t k = 0; !rc && k < j->nodes; k++)
+		rc = count_named(j, k, named, err);
+	for (size_t r = 0; !rc && r < RANKS_MAX; r++) {
 		v->looked_at += j->hangs[r];
 		if (named[r] < j->hangs[r])
 			broken(v, "rank %zu was made to hang %zu times, and named %zu times", r, j->hangs[r], named[r]);
 	}
-	return 0;
+	return rc;
 }
 
 /* This process adopts what its children leave. */
@@ -273,14 +305,16 @@ static void judge_left(struct judge *j)
 	siginfo_t info = {.si_pid = 0};
 	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD)
 		broken(v, "a process is left behind");
-	snprintf(path, sizeof(path), "%s/s", j->folder);
-	if (!access(path, F_OK))
-		broken(v, "the socket %s is left behind", path);
+	for (uint32_t k = 0; k < j->nodes; k++) {
+		path_of(j, k, "s", path);
+		if (!access(path, F_OK))
+			broken(v, "the socket %s is left behind", path);
+	}
 }
 
 int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], struct err *err)
 {
-	struct judge j = {.folder = folder, .out = out};
+	struct judge j = {.folder = folder, .out = out, .nodes = 1};
 	char path[PATH_MAX];
 	snprintf(path, sizeof(path), "%s/journal", folder);
 	for (int i = 0; i < JUDGE_INVARIANTS; i++)

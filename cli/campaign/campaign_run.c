@@ -24,40 +24,60 @@ char *campaign_path(const struct campaign *c, const char *name, char dst[PATH_MA
 	return dst;
 }
 
-/* ---- what the daemon says ------------------------------------------------------------------------------------------ */
-
-/* The job; NULL: nobody answers, or it is not there. *doc: to be released. */
-static const json_t *look(const struct campaign *c, json_t **doc)
+char *campaign_node_path(const struct campaign *c, uint32_t node, const char *name, char dst[PATH_MAX])
 {
-	char sock[PATH_MAX];
-	contact_status(campaign_path(c, "s", sock), NULL, clock_deadline(ASK_NS), doc, NULL);
-	return json_array_get(json_object_get(*doc, "jobs"), 0);
+	if (c->file.nodes == 1)
+		return campaign_path(c, name, dst);
+	snprintf(dst, PATH_MAX, "%s/node-%u.%s", c->folder, node, name);
+	return dst;
 }
 
-/* Each rank has made a step since the last look at which another epoch was seen: none hangs, and none is about to be lost. */
+/* ---- what the daemons say ------------------------------------------------------------------------------------------ */
+
+/* The job, put together from what the daemons of its nodes say. */
+struct view {
+	bool runs; /* on each node, in the same epoch, with a process for each rank */
+	uint64_t epoch;
+	uint32_t ranks;
+	uint64_t steps[CAMPAIGN_RANKS_MAX];
+};
+
+static void view_ranks(const struct campaign *c, const json_t *job, struct view *v)
+{
+	const char *state = json_string_value(json_object_get(job, "state"));
+	uint64_t epoch = (uint64_t)json_integer_value(json_object_get(job, "epoch"));
+	const json_t *rank;
+	size_t i;
+	v->runs &= state && !strcmp(state, "running") && (!v->ranks || v->epoch == epoch);
+	v->epoch = epoch;
+	json_array_foreach(json_object_get(job, "ranks"), i, rank)
+	{
+		uint64_t number = (uint64_t)json_integer_value(json_object_get(rank, "rank"));
+		v->runs &= number < c->file.ranks && json_integer_value(json_object_get(rank, "pid"));
+		if (number < c->file.ranks)
+			v->steps[number] = (uint64_t)json_integer_value(json_object_get(rank, "step"));
+		v->ranks++;
+	}
+}
+
+/* The steps of the last look at which another epoch was seen. */
 struct progress_seen {
-	uint64_t epoch, steps[WIRE_LOCAL_MAX];
+	uint64_t epoch, steps[CAMPAIGN_RANKS_MAX];
 	bool any;
 };
 
-static bool at_work(const struct campaign *c, const json_t *job, struct progress_seen *seen)
+/* Each rank has made a step since then: none hangs, and none is about to be lost. */
+static bool at_work(const struct campaign *c, const struct view *v, struct progress_seen *seen)
 {
-	const char *state = json_string_value(json_object_get(job, "state"));
-	const json_t *ranks = json_object_get(job, "ranks"), *rank;
-	uint64_t epoch = (uint64_t)json_integer_value(json_object_get(job, "epoch"));
-	bool fresh = !seen->any || seen->epoch != epoch, forward = true;
-	size_t i;
-	if (!state || strcmp(state, "running") != 0 || json_array_size(ranks) != c->file.ranks)
+	bool fresh = !seen->any || seen->epoch != v->epoch, forward = true;
+	if (!v->runs || v->ranks != c->file.ranks)
 		return false;
-	json_array_foreach(ranks, i, rank)
-	{
-		uint64_t step = (uint64_t)json_integer_value(json_object_get(rank, "step"));
-		forward &= json_integer_value(json_object_get(rank, "pid")) && step > seen->steps[i];
-		if (fresh)
-			seen->steps[i] = step;
-	}
+	for (uint32_t i = 0; i < v->ranks; i++)
+		forward &= v->steps[i] > seen->steps[i];
+	if (fresh)
+		memcpy(seen->steps, v->steps, sizeof(seen->steps));
 	seen->any = true;
-	seen->epoch = epoch;
+	seen->epoch = v->epoch;
 	return !fresh && forward;
 }
 
@@ -74,40 +94,61 @@ static int note_durable(struct campaign *c, const json_t *job, struct err *err)
 			   err);
 }
 
-/* Whether anybody answers: the journal has each change. */
-static int note_daemon(struct campaign *c, bool answers, struct err *err)
+/* Whether the node's daemon answers: the journal has each change. */
+static int note_daemon(struct campaign *c, uint32_t node, bool answers, struct err *err)
 {
-	if (c->answers == answers)
+	if (c->nodes[node].answers == answers)
 		return 0;
-	c->answers = answers;
+	c->nodes[node].answers = answers;
 	return journal_put(&c->journal,
-			   json_pack("{s:s, s:b, s:I}", "event", "daemon", "answers", answers, "wall_ns",
-				     (json_int_t)clock_wall()),
+			   json_pack("{s:s, s:i, s:b, s:I}", "event", "daemon", "node", (int)node, "answers", answers,
+				     "wall_ns", (json_int_t)clock_wall()),
 			   err);
 }
 
-/* The job, with what is new about it in the journal. *doc: to be released. */
-static int watch(struct campaign *c, const json_t **job, json_t **doc, struct err *err)
+static int watch_node(struct campaign *c, uint32_t node, struct view *v, struct err *err)
 {
-	*job = look(c, doc);
-	int rc = note_daemon(c, *doc != NULL, err);
-	return rc || !*job ? rc : note_durable(c, *job, err);
+	char sock[PATH_MAX];
+	json_t *doc = NULL;
+	contact_status(campaign_node_path(c, node, "s", sock), NULL, clock_deadline(ASK_NS), &doc, NULL);
+	const json_t *job = json_array_get(json_object_get(doc, "jobs"), 0);
+	int rc = note_daemon(c, node, doc != NULL, err);
+	if (!rc && job)
+		rc = note_durable(c, job, err);
+	v->runs &= job != NULL;
+	if (job)
+		view_ranks(c, job, v);
+	json_decref(doc);
+	return rc;
+}
+
+/* What is new about the job goes to the journal. */
+static int watch(struct campaign *c, struct view *v, struct err *err)
+{
+	int rc = 0;
+	*v = (struct view){.runs = true};
+	for (uint32_t k = 0; !rc && k < c->nnodes; k++)
+		rc = watch_node(c, k, v, err);
+	return rc;
 }
 
 /* 0: the run goes on; else an exit code. */
 static int check_run(struct campaign *c)
 {
-	int status = 0, rc = campaign_await(c, 0, &status);
+	struct err err = {""};
+	int status = 0, rc = campaign_await(c, 0, &status, &err);
 	char text[64];
 	if (rc == -ECANCELED) {
 		cli_note(c->cli, "stopped; --resume goes on from here");
 		campaign_stop(c);
 		return EXIT_CANCELLED;
 	}
-	if (rc)
+	if (rc == -ETIMEDOUT)
 		return EXIT_OK;
+	if (rc)
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 	return cli_fail(c->cli, EXIT_FAILED,
-			"the job has ended in the middle of the campaign: ckpt run %s; see %s/run.log",
+			"the job has ended in the middle of the campaign: ckpt run %s; see the logs in %s",
 			proc_status_text(text, sizeof(text), status), c->folder);
 }
 
@@ -118,11 +159,9 @@ static int await_work(struct campaign *c, struct step_id after)
 	struct progress_seen seen = {0};
 	struct err err = {""};
 	for (;;) {
-		json_t *doc;
-		const json_t *job;
-		int rc = watch(c, &job, &doc, &err);
-		bool ready = !rc && job && at_work(c, job, &seen) && step_compare(c->durable, after) > 0;
-		json_decref(doc);
+		struct view view;
+		int rc = watch(c, &view, &err);
+		bool ready = !rc && at_work(c, &view, &seen) && step_compare(c->durable, after) > 0;
 		if (rc)
 			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 		int code = check_run(c);
@@ -130,7 +169,8 @@ static int await_work(struct campaign *c, struct step_id after)
 			return code;
 		if (clock_now() >= deadline)
 			return cli_fail(c->cli, EXIT_FAILED,
-					"the job did not come back to work within 180 s; see %s/run.log", c->folder);
+					"the job did not come back to work within 180 s; see the logs in %s",
+					c->folder);
 		poll(NULL, 0, 20);
 	}
 }
@@ -143,13 +183,13 @@ static int note_fault(struct campaign *c, size_t i, const struct fault_result *r
 	bool fired = result->outcome == FAULT_FIRED;
 	struct err err = {""};
 	int rc = journal_put(&c->journal,
-			     json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:I, s:f, s:o}", "event", "fault", "index",
-				       (json_int_t)i, "kind", f->entry->name, "rank", (json_int_t)f->rank, "cause",
-				       f->cause, "outcome", fired ? "fired" : "not-fired", "wall_ns",
-				       (json_int_t)wall_ns, "ms", ms, "text", json_text(result->text)),
+			     json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:f, s:o}", "event", "fault", "index",
+				       (json_int_t)i, "kind", f->entry->name, "rank", (json_int_t)f->rank, "node",
+				       (json_int_t)f->node, "cause", f->cause, "outcome", fired ? "fired" : "not-fired",
+				       "wall_ns", (json_int_t)wall_ns, "ms", ms, "text", json_text(result->text)),
 			     &err);
 	if (!rc && fired && f->entry->kind == FAULT_KILL_DAEMON)
-		rc = note_daemon(c, false, &err); /* it may be back before it is asked again */
+		rc = note_daemon(c, f->node, false, &err); /* it may be back before it is asked again */
 	if (rc)
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 	c->ended[i] = true;
@@ -178,15 +218,29 @@ static int look_until(struct campaign *c, const struct fault_request *q, struct 
 	return EXIT_OK;
 }
 
+/* A copy of the rank's snapshot is on another node, and that one knows. */
+static int begin(const struct campaign *c, const struct campaign_fault *f, struct fault_request *q, char sock[PATH_MAX],
+		 struct fault_result *result, struct err *err)
+{
+	bool refused = false, replica = f->entry->kind == FAULT_FLIP_REPLICA;
+	int rc = -ENOENT;
+	q->socket = sock;
+	for (uint32_t k = 0; rc && k < c->nnodes; k++) {
+		if ((k == f->node) == replica)
+			continue;
+		campaign_node_path(c, k, "s", sock);
+		rc = fault_begin(q, result, &refused, err);
+	}
+	return rc;
+}
+
 static int cause(struct campaign *c, size_t i)
 {
 	const struct campaign_fault *f = &c->file.faults[i];
 	char sock[PATH_MAX];
 	struct fault_result result = {0};
 	struct err err = {""};
-	bool refused = false;
 	struct fault_request q = {.entry = f->entry,
-				  .socket = campaign_path(c, "s", sock),
 				  .job = "campaign",
 				  .step = UINT64_MAX,
 				  .rank = f->rank,
@@ -194,7 +248,7 @@ static int cause(struct campaign *c, size_t i)
 				  .seed = c->file.seed + i};
 	uint64_t from = clock_now(), wall = clock_wall();
 	q.deadline = from + (f->entry->fires_ms + f->for_ms) * CLOCK_NS_PER_MS + ASK_NS;
-	if (fault_begin(&q, &result, &refused, &err)) {
+	if (begin(c, f, &q, sock, &result, &err)) {
 		result.outcome = FAULT_NOT_FIRED;
 		snprintf(result.text, sizeof(result.text), "%s", err.text);
 	}
@@ -207,10 +261,8 @@ static int await_time(struct campaign *c, uint64_t at)
 {
 	struct err err = {""};
 	while (clock_now() < at) {
-		json_t *doc;
-		const json_t *job;
-		int rc = watch(c, &job, &doc, &err), code;
-		json_decref(doc);
+		struct view view;
+		int rc = watch(c, &view, &err), code;
 		if (rc)
 			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 		code = check_run(c);
@@ -248,8 +300,8 @@ static int halt(struct campaign *c, struct err *err)
 	struct wire_command command = {.kind = COMMAND_HALT, .job = "campaign"};
 	struct wire_answer answer;
 	bool refused;
-	return contact_command(campaign_path(c, "s", sock), NULL, &command, clock_deadline(ASK_NS), &answer, &refused,
-			       err);
+	return contact_command(campaign_node_path(c, 0, "s", sock), NULL, &command, clock_deadline(ASK_NS), &answer,
+			       &refused, err);
 }
 
 static int end_job(struct campaign *c)
@@ -267,13 +319,14 @@ static int end_job(struct campaign *c)
 		return code;
 	if (halt(c, &err))
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
-	int rc = campaign_await(c, clock_deadline(END_NS), &status);
+	int rc = campaign_await(c, clock_deadline(END_NS), &status, &err);
 	if (rc == -ECANCELED)
 		return EXIT_CANCELLED;
 	if (rc || status)
-		return cli_fail(c->cli, EXIT_FAILED, "the job did not end well: ckpt run %s; see %s/run.log",
+		return cli_fail(c->cli, EXIT_FAILED, "the job did not end well: ckpt run %s; see the logs in %s",
 				rc ? "is still there" : proc_status_text(text, sizeof(text), status), c->folder);
-	if (!campaign_final(campaign_path(c, "run.log", log), &c->final_step, c->params))
+	if (!campaign_final(campaign_node_path(c, 0, c->nnodes > 1 ? "log" : "run.log", log), &c->final_step,
+			    c->params))
 		return cli_fail(c->cli, EXIT_FAILED, "%s does not say how training ended", log);
 	return EXIT_OK;
 }
@@ -316,7 +369,7 @@ int campaign_calm(struct campaign *c)
 	char log[PATH_MAX];
 	if (campaign_start(c, false, c->final_step, &err))
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
-	int rc = campaign_await(c, clock_deadline(3600 * CLOCK_NS_PER_S), &status);
+	int rc = campaign_await(c, clock_deadline(3600 * CLOCK_NS_PER_S), &status, &err);
 	campaign_stop(c);
 	if (rc == -ECANCELED)
 		return EXIT_CANCELLED;

@@ -2,7 +2,11 @@
  * the job; and the same steps undisturbed. All that it makes is in one folder:
  *
  *	store/  journal  spans  run.log  train.jsonl  s (socket)       the disturbed run; the trainer's --report is train.jsonl
- *	calm/   calm.log  calm.jsonl  calm.s                           the undisturbed one */
+ *	calm/   calm.log  calm.jsonl  calm.s                           the undisturbed one
+ *
+ * On several nodes each has a ckptd and a `ckpt run`. Then there are, instead of spans, run.log and s, of node K:
+ *
+ *	node-K.spans  node-K.log  node-K.s    and of all: roster  key  */
 #ifndef CKPT_CLI_CAMPAIGN_RUN_H
 #define CKPT_CLI_CAMPAIGN_RUN_H
 
@@ -11,22 +15,34 @@
 
 #include <limits.h>
 
+struct campaign_node {
+	struct proc run, daemon; /* daemon: on several nodes; else `ckpt run` has it */
+	uint64_t start_at;       /* its daemon is to be started then; 0: it is not */
+	bool to_run;             /* its `ckpt run` is to be started, once its daemon answers */
+	bool answers;            /* its daemon, when it was asked last */
+	int status;              /* of its `ckpt run`, when that has ended */
+};
+
 struct campaign {
 	const struct cli *cli;
 	struct campaign_file file;
 	const char *folder;
 	char *const *command; /* of a rank; NULL: ckpt-train */
 	struct campaign_journal journal;
-	struct proc run;
+	struct campaign_node nodes[CAMPAIGN_NODES_MAX];
+	uint32_t nnodes; /* of the run that is at work */
+	bool disturbed;  /* that run */
+	uint64_t steps;
 	bool *ended; /* by fault: in the journal */
 	size_t fired, not_fired;
-	bool answers;           /* the daemon, when it was asked last */
 	struct step_id durable; /* the newest that the journal has */
 	uint64_t final_step;
 	char params[32], calm_params[32]; /* of the disturbed and of the undisturbed run */
 };
 
 char *campaign_path(const struct campaign *c, const char *name, char dst[PATH_MAX]);
+/* Of the node: "s", or "node-1.s" where there are several. */
+char *campaign_node_path(const struct campaign *c, uint32_t node, const char *name, char dst[PATH_MAX]);
 /* The faults that the journal has not, then the end of the job. An exit code with the message printed; EXIT_CANCELLED: it was interrupted, and
  * all that it had started has ended. */
 int campaign_disturb(struct campaign *c);
@@ -35,11 +51,19 @@ int campaign_calm(struct campaign *c);
 /* "final step=… params=…" of a trainer's log. False: it does not stand there. */
 bool campaign_final(const char *path, uint64_t *step, char params[32]);
 
-/* campaign_ranks.c: the processes */
+/* campaign_start.c: the command lines. Starts the `ckpt run`, or the daemon, of a node. */
+int campaign_start_run(struct campaign *c, uint32_t node, struct err *err);
+int campaign_start_daemon(struct campaign *c, uint32_t node, struct err *err);
+
+/* campaign_nodes.c: the processes */
 int campaign_start(struct campaign *c, bool disturbed, uint64_t steps, struct err *err);
-/* -ECANCELED: it was interrupted; -ETIMEDOUT. The wait status. */
-int campaign_await(struct campaign *c, uint64_t deadline, int *status);
+/* Starts what is due, and waits until all `ckpt run` have ended, or one has not ended well. -ECANCELED: it was interrupted; -ETIMEDOUT; another
+ * error: something cannot be started. *status: the wait status, of several the one that is not 0. */
+int campaign_await(struct campaign *c, uint64_t deadline, int *status, struct err *err);
 /* Whatever is left of it. */
 void campaign_stop(struct campaign *c);
+
+/* campaign_roster.c: how the nodes of several find and know each other. */
+int campaign_write_cluster(const struct campaign *c, struct err *err);
 
 #endif

@@ -7,11 +7,12 @@
 
 enum { LINE_BYTES_MAX = 1024, COLUMNS_MAX = 16, STOP_MS = 500, SLOW_MS = 5, DISK_MS = 2000 };
 
-const struct fault_entry *campaign_kind(const char *name, size_t len)
+/* No node is drained: ranks stay where they are. */
+const struct fault_entry *campaign_kind(const char *name, size_t len, uint32_t nodes)
 {
 	const struct fault_entry *entry = fault_find(name, len);
-	bool cluster = entry && (entry->kind == FAULT_FLIP_REPLICA || entry->kind == FAULT_DRAIN);
-	return cluster ? NULL : entry;
+	bool not_here = entry && (entry->kind == FAULT_DRAIN || (entry->kind == FAULT_FLIP_REPLICA && nodes == 1));
+	return not_here ? NULL : entry;
 }
 
 uint64_t campaign_default_ms(const struct fault_entry *entry)
@@ -64,9 +65,11 @@ static int take_row(struct campaign_file *file, char *const *cells, int n, const
 		return err_set(err, -EINVAL, "%s: \"%.20s\" is no amount", path, cells[of]);
 	uint64_t times = (uint64_t)(c->count >= 0 ? amount : amount / 100 * (double)total + 0.5);
 	struct campaign_fault f = {.rank = UINT32_MAX,
-				   .entry = campaign_kind(cells[c->fault], strlen(cells[c->fault]))};
+				   .node = UINT32_MAX,
+				   .entry = campaign_kind(cells[c->fault], strlen(cells[c->fault]), file->nodes)};
 	if (!f.entry && strcmp(cells[c->fault], "-") != 0)
-		return err_set(err, -EINVAL, "%s: there is no fault \"%.20s\" on one node", path, cells[c->fault]);
+		return err_set(err, -EINVAL, "%s: there is no fault \"%.20s\" on %s", path, cells[c->fault],
+			       file->nodes > 1 ? "nodes of this machine" : "one node");
 	if (!f.entry) {
 		file->left_out += times;
 		return 0;

@@ -5,6 +5,8 @@
  *	spans         what the daemon measured: saves, and the parts of recoveries
  *	run.log       which ranks the launcher found hanging
  *
+ * Of a campaign on several nodes each node has its own: node-1.spans, node-1.log.
+ *
  * Only the journal must be there. A campaign may still be under way, or have been cut off. Times are nanoseconds since 1970; 0: not known.
  *
  * report_read.h      the files              report_match.h    which fault led to which recovery, and what found it
@@ -19,7 +21,13 @@
 #include "format/message/fault.h"
 #include "frame/output.h"
 
-enum { REPORT_TEXT_MAX = 320, REPORT_CAUSE_MAX = 64, REPORT_NAME_MAX = 128, REPORT_RANKS_MAX = 64 };
+enum {
+	REPORT_TEXT_MAX = 320,
+	REPORT_CAUSE_MAX = 64,
+	REPORT_NAME_MAX = 128,
+	REPORT_RANKS_MAX = 64,
+	REPORT_NODES_MAX = 16
+};
 
 #define LONGEST_MS 1e12 /* a number without sense must not overflow a time */
 
@@ -41,7 +49,7 @@ struct report_fault {
 	uint64_t index, at;
 	double fired_ms; /* until it was seen to have fired */
 	bool fired, overtaken;
-	uint32_t rank;
+	uint32_t rank, node;
 	const struct fault_entry *entry; /* NULL: a kind that this program does not know */
 	char kind[FAULT_NAME_MAX], cause[REPORT_CAUSE_MAX], text[REPORT_TEXT_MAX];
 	enum report_end end;
@@ -101,7 +109,8 @@ struct report_save {
 struct report_sign {
 	uint64_t at;
 	uint32_t rank; /* of a slow rank */
-	bool answers;  /* of the daemon */
+	uint32_t node; /* of the daemon */
+	bool answers;  /* that one */
 };
 
 struct report_hang {
@@ -159,7 +168,7 @@ struct report_cause {
 struct report {
 	char folder[REPORT_TEXT_MAX], file[REPORT_TEXT_MAX], node[REPORT_NAME_MAX];
 	uint64_t seed, planned, left_out, memory_every, storage_every, hang_ms;
-	uint32_t ranks;
+	uint32_t ranks, nodes;
 	uint64_t begin, last; /* of all that was noted */
 	uint64_t step, durables, end_step;
 	double step_ms; /* by the ranks, at the end; NAN */
@@ -175,8 +184,8 @@ struct report {
 	REPORT_LIST(uint32_t) order;                    /* private to report_epochs.c */
 	REPORT_LIST(struct report_entry) entries;
 	REPORT_LIST(struct report_stall) stalls;
-	REPORT_LIST(struct report_save) saves; /* to storage */
-	REPORT_LIST(struct report_sign) daemon;
+	REPORT_LIST(struct report_save) saves;  /* to storage */
+	REPORT_LIST(struct report_sign) daemon; /* of all nodes */
 	REPORT_LIST(struct report_sign) slow;
 	REPORT_LIST(struct report_hang) hangs;
 	REPORT_LIST(struct report_cause) causes;       /* by name */
@@ -193,6 +202,12 @@ int report_write(const struct report *r, struct err *err);
 
 /* report_read.h has its parts: 0 or -errno. */
 int report_read(const char *folder, struct report *r, struct err *err);
+/* "spans", or "node-1.spans" where there are several nodes. Returns dst. */
+char *report_node_file(const struct report *r, uint32_t node, const char *name, char dst[REPORT_NAME_MAX]);
+/* The node that has the rank. */
+uint32_t report_node_of(const struct report *r, uint32_t rank);
+/* Of the i-th sign of a daemon: when the next one of that daemon was; 0: there is none. */
+uint64_t report_next_sign(const struct report *r, size_t i);
 /* report_list.c */
 /* One more place in a list, zeroed; NULL: no memory, or more than `most`. list: the address of the pointer to its first. */
 void *report_more(void *list, size_t *n, size_t *room, size_t size, size_t most);

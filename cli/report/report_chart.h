@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* A row per rank, one for the daemon and one for the faults, above a scale of time. -ENOMEM. */
+/* A row per rank, one for the daemon of each node and one for the faults, above a scale of time. -ENOMEM. */
 int chart_timeline(FILE *f, const struct report *r);
 /* Where the job's time went. */
 void chart_goodput(FILE *f, const struct report_goodput *g);

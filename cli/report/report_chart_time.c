@@ -106,18 +106,22 @@ static void draw_rank(FILE *f, const struct report *r, const struct timeline *t,
 	row_end(f);
 }
 
-static void draw_daemon(FILE *f, const struct report *r, const struct timeline *t)
+static void draw_daemon(FILE *f, const struct report *r, const struct timeline *t, uint32_t node)
 {
 	size_t away = 0;
 	for (size_t i = 0; i < r->daemon.n; i++)
-		away += !r->daemon.at[i].answers;
-	row_begin(f, "daemon");
+		away += r->daemon.at[i].node == node && !r->daemon.at[i].answers;
+	if (r->nodes > 1)
+		row_begin(f, "node-%u", node);
+	else
+		row_begin(f, "daemon");
 	markup_text(f, "times that it did not answer: %zu", away);
 	markup(f, "\"><path class=\"lost\" d=\"");
 	for (size_t i = 0; i < r->daemon.n; i++) {
-		size_t from = column(t, r->daemon.at[i].at),
-		       to = i + 1 < r->daemon.n ? column(t, r->daemon.at[i + 1].at) : COLUMNS - 1;
-		if (!r->daemon.at[i].answers && to >= from) /* the clock may have been set back */
+		uint64_t back = report_next_sign(r, i);
+		size_t from = column(t, r->daemon.at[i].at), to = back ? column(t, back) : COLUMNS - 1;
+		if (r->daemon.at[i].node == node && !r->daemon.at[i].answers &&
+		    to >= from) /* the clock may have been set back */
 			markup(f, "M%zu 0h%zuv%dh-%zuz", from, to + 1 - from, TENTHS, to + 1 - from);
 	}
 	markup(f, "\"/>");
@@ -165,9 +169,11 @@ int chart_timeline(FILE *f, const struct report *r)
 	t->end = max_u64(r->segments.n ? report_stopped(r, &r->segments.at[r->segments.n - 1]) : 0, r->begin + 1);
 	paint_all(t, r);
 	draw_faults(f, r, t);
-	draw_daemon(f, r, t);
-	for (uint32_t rank = 0; rank < r->ranks; rank++)
-		draw_rank(f, r, t, rank);
+	for (uint32_t node = 0, rank = 0; node < r->nodes; node++) {
+		draw_daemon(f, r, t, node);
+		for (; rank < r->ranks && (node + 1 == r->nodes || report_node_of(r, rank) == node); rank++)
+			draw_rank(f, r, t, rank);
+	}
 	draw_axis(f, t);
 	chart_legend(f, keys, sizeof(keys) / sizeof(keys[0]));
 	free(t);

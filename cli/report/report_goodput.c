@@ -93,18 +93,21 @@ static void simulate(struct report_goodput *g, const struct plan_input *in, cons
 	g->simulated = plan_mean(sims, &g->spread);
 }
 
-/* Both parts of the span log, as far as they are there. */
+/* Both parts of the span log, as far as they are there: of the first node, which captures and writes as much as each other one. */
 static int read_spans(const struct report *r, struct plan_spans *spans)
 {
-	char names[2][REPORT_TEXT_MAX + 16];
+	char names[2][REPORT_TEXT_MAX + REPORT_NAME_MAX], file[REPORT_NAME_MAX];
 	const char *paths[2];
 	unsigned n = 0;
 	for (int i = 0; i < 2; i++) {
-		snprintf(names[i], sizeof(names[i]), "%s/spans%s", r->folder, i ? "" : ".1");
+		snprintf(names[i], sizeof(names[i]), "%s/%s", r->folder,
+			 report_node_file(r, 0, i ? "spans" : "spans.1", file));
 		if (!access(names[i], F_OK))
 			paths[n++] = names[i];
 	}
-	return plan_spans_read(paths, n, spans, NULL);
+	int rc = plan_spans_read(paths, n, spans, NULL);
+	spans->bytes *= r->nodes;
+	return rc;
 }
 
 /* With the intervals that the campaign had, not those that the model would choose. */

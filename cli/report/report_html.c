@@ -36,12 +36,15 @@ static void about(FILE *f, const struct report *r)
 					       : "A fault did not fire, or training hardly moved.";
 	markup(f, "<p class=\"%s\">%s</p>\n", class, text);
 	markup(f, "<p class=\"dim\">");
-	markup_text(f, "%u ranks on node %s, seed %lu; saved to memory every %lu steps, to storage every %lu.",
-		    r->ranks, *r->node ? r->node : "?", (unsigned long)r->seed, (unsigned long)r->memory_every,
-		    (unsigned long)r->storage_every);
+	if (r->nodes > 1)
+		markup_text(f, "%u ranks on %u nodes, ", r->ranks, r->nodes);
+	else
+		markup_text(f, "%u ranks on node %s, ", r->ranks, *r->node ? r->node : "?");
+	markup_text(f, "seed %lu; saved to memory every %lu steps, to storage every %lu.", (unsigned long)r->seed,
+		    (unsigned long)r->memory_every, (unsigned long)r->storage_every);
 	if (r->left_out)
-		markup_text(f, " Left out, because they cannot be caused on one node: %lu faults of its tables.",
-			    (unsigned long)r->left_out);
+		markup_text(f, " Left out, because they cannot be caused on %s: %lu faults of its tables.",
+			    r->nodes > 1 ? "nodes of one machine" : "one node", (unsigned long)r->left_out);
 	if (r->unreadable)
 		markup_text(f, " Lines of the folder that could not be read: %lu.", (unsigned long)r->unreadable);
 	markup(f, "</p>\n</header>\n<main>\n");

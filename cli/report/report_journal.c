@@ -11,6 +11,7 @@ static void take_begin(struct report *r, const json_t *line)
 	r->planned = line_whole(line, "faults");
 	r->left_out = line_whole(line, "left_out");
 	r->ranks = (uint32_t)min_u64(line_whole(line, "ranks"), REPORT_RANKS_MAX);
+	r->nodes = (uint32_t)min_u64(max_u64(line_whole(line, "nodes"), 1), REPORT_NODES_MAX);
 	r->memory_every = line_whole(line, "save_memory_every");
 	r->storage_every = line_whole(line, "save_storage_every");
 	r->hang_ms = line_whole(line, "hang_ms");
@@ -39,6 +40,7 @@ static int take_daemon(struct report *r, const json_t *line)
 	if (!s)
 		return -ENOMEM;
 	*s = (struct report_sign){.at = line_time(r, line, "wall_ns"),
+				  .node = (uint32_t)min_u64(line_whole(line, "node"), UINT32_MAX),
 				  .answers = json_is_true(json_object_get(line, "answers"))};
 	return 0;
 }
@@ -53,6 +55,7 @@ static int take_fault(struct report *r, const json_t *line)
 				   .fired_ms = line_number(line, "ms"),
 				   .fired = line_is(line, "outcome", "fired"),
 				   .rank = (uint32_t)min_u64(line_whole(line, "rank"), UINT32_MAX),
+				   .node = (uint32_t)min_u64(line_whole(line, "node"), UINT32_MAX),
 				   .recovery = SIZE_MAX};
 	line_copy(f->kind, sizeof(f->kind), line, "kind");
 	line_copy(f->cause, sizeof(f->cause), line, "cause");

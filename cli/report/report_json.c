@@ -41,11 +41,11 @@ static json_t *at_ms(const struct report *r, uint64_t at)
 
 static json_t *campaign(const struct report *r)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "file",
-			 text(r->file), "node", text(r->node), "seed", whole(r->seed), "ranks", whole(r->ranks),
-			 "faults", whole(r->planned), "left_out", whole(r->left_out), "save_memory_every",
-			 whole(r->memory_every), "save_storage_every", whole(r->storage_every), "hang_ms",
-			 whole(r->hang_ms), "begun_ns", whole(r->begin), "ended", r->ended, "exit",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "file",
+			 text(r->file), "node", text(r->node), "nodes", whole(r->nodes), "seed", whole(r->seed),
+			 "ranks", whole(r->ranks), "faults", whole(r->planned), "left_out", whole(r->left_out),
+			 "save_memory_every", whole(r->memory_every), "save_storage_every", whole(r->storage_every),
+			 "hang_ms", whole(r->hang_ms), "begun_ns", whole(r->begin), "ended", r->ended, "exit",
 			 r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "params", text(r->params),
 			 "calm_params", text(r->calm_params), "unreadable_lines", whole(r->unreadable));
 }
@@ -74,11 +74,11 @@ static json_t *fault(const struct report *r, const struct report_fault *f)
 	if (f->found_by)
 		found = json_pack("{s:s, s:o, s:o}", "by", f->found_by, "text", text(f->found_text), "after_ms",
 				  real(report_found_ms(f)));
-	return json_pack("{s:o, s:s, s:o, s:o, s:o, s:b, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "index", whole(f->index),
-			 "kind", f->kind, "cause", text(f->cause), "rank", whole(f->rank), "at_ms", at_ms(r, f->at),
-			 "fired", f->fired, "fired_after_ms", real(f->fired_ms), "text", text(f->text), "end",
-			 report_end_name(f->end), "found", found, "back_after_ms", real(report_back_ms(f)), "recovery",
-			 index_or_null(f->recovery), "steps_lost",
+	return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "index",
+			 whole(f->index), "kind", f->kind, "cause", text(f->cause), "rank", whole(f->rank), "node",
+			 whole(f->node), "at_ms", at_ms(r, f->at), "fired", f->fired, "fired_after_ms",
+			 real(f->fired_ms), "text", text(f->text), "end", report_end_name(f->end), "found", found,
+			 "back_after_ms", real(report_back_ms(f)), "recovery", index_or_null(f->recovery), "steps_lost",
 			 f->recovery == SIZE_MAX ? json_null() : whole(r->recoveries.at[f->recovery].steps_lost));
 }
 
@@ -124,9 +124,9 @@ static json_t *daemon_intervals(const struct report *r)
 	json_t *list = json_array();
 	for (size_t i = 0; i < r->daemon.n; i++)
 		if (!r->daemon.at[i].answers)
-			json_array_append_new(
-				list, json_pack("{s:o, s:o}", "from_ms", at_ms(r, r->daemon.at[i].at), "to_ms",
-						i + 1 < r->daemon.n ? at_ms(r, r->daemon.at[i + 1].at) : json_null()));
+			json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "node", whole(r->daemon.at[i].node),
+							      "from_ms", at_ms(r, r->daemon.at[i].at), "to_ms",
+							      at_ms(r, report_next_sign(r, i))));
 	return list;
 }
 
@@ -136,11 +136,12 @@ static json_t *timeline(const struct report *r)
 	for (uint32_t rank = 0; rank < r->ranks; rank++) {
 		const double *s = r->at[rank].seconds;
 		of[rank] = json_array();
-		json_array_append_new(ranks, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rank", whole(rank),
-						       "starting_s", real(s[STATE_STARTING]), "computing_s",
-						       real(s[STATE_COMPUTING]), "saving_s", real(s[STATE_SAVING]),
-						       "recovering_s", real(s[STATE_RECOVERING]), "lost_s",
-						       real(s[STATE_LOST]), "intervals", of[rank]));
+		json_array_append_new(ranks,
+				      json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rank", whole(rank), "node",
+						whole(report_node_of(r, rank)), "starting_s", real(s[STATE_STARTING]),
+						"computing_s", real(s[STATE_COMPUTING]), "saving_s",
+						real(s[STATE_SAVING]), "recovering_s", real(s[STATE_RECOVERING]),
+						"lost_s", real(s[STATE_LOST]), "intervals", of[rank]));
 	}
 	for (size_t i = 0; i < r->intervals.n; i++) {
 		const struct report_interval *one = &r->intervals.at[i];

@@ -117,21 +117,30 @@ static int by_begin(const void *a, const void *b)
 /* Beside the journal each may be missing. The span log's older part is before the newer one. */
 static int read_files(struct report *r, struct err *err)
 {
-	static const struct {
+	const struct {
 		const char *name;
 		int (*fn)(struct report *r, char *text);
-	} files[] = {{"train.jsonl", take_train}, {"spans.1", take_span}, {"spans", take_span}, {"run.log", take_hang}};
-	int rc = 0;
-	for (size_t i = 0; !rc && i < sizeof(files) / sizeof(files[0]); i++) {
-		rc = each_line(r, files[i].name, files[i].fn, err);
-		rc = rc == -ENOENT ? 0 : rc;
-	}
-	return rc;
+	} files[] = {{"spans.1", take_span}, {"spans", take_span}, {r->nodes > 1 ? "log" : "run.log", take_hang}};
+	char name[REPORT_NAME_MAX];
+	int rc = each_line(r, "train.jsonl", take_train, err);
+	for (uint32_t node = 0; (!rc || rc == -ENOENT) && node < r->nodes; node++)
+		for (size_t i = 0; (!rc || rc == -ENOENT) && i < sizeof(files) / sizeof(files[0]); i++)
+			rc = each_line(r, report_node_file(r, node, files[i].name, name), files[i].fn, err);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+char *report_node_file(const struct report *r, uint32_t node, const char *name, char dst[REPORT_NAME_MAX])
+{
+	if (r->nodes > 1)
+		snprintf(dst, REPORT_NAME_MAX, "node-%u.%s", node, name);
+	else
+		snprintf(dst, REPORT_NAME_MAX, "%s", name);
+	return dst;
 }
 
 int report_read(const char *folder, struct report *r, struct err *err)
 {
-	*r = (struct report){.exit_code = -1, .step_ms = NAN};
+	*r = (struct report){.exit_code = -1, .nodes = 1, .step_ms = NAN};
 	if (snprintf(r->folder, sizeof(r->folder), "%s", folder) >= (int)sizeof(r->folder))
 		return err_set(err, -ENAMETOOLONG, "%s: %s", folder, err_name(-ENAMETOOLONG));
 	int rc = each_line(r, "journal", take_journal, err);

@@ -72,16 +72,27 @@ static void look_at_saves(struct report *r, struct report_fault *f)
 	}
 }
 
+uint64_t report_next_sign(const struct report *r, size_t i)
+{
+	for (size_t next = i + 1; next < r->daemon.n; next++)
+		if (r->daemon.at[next].node == r->daemon.at[i].node)
+			return r->daemon.at[next].at;
+	return 0;
+}
+
 /* Nobody notes when the daemon's end is found: the launcher sees it at once. */
 static void look_at_daemon(struct report *r, struct report_fault *f)
 {
 	size_t i = REPORT_SINCE(r->daemon, struct report_sign, at, f->at);
+	while (i < r->daemon.n && r->daemon.at[i].node != f->node)
+		i++;
 	if (i >= r->daemon.n || r->daemon.at[i].answers)
 		return;
+	uint64_t back = report_next_sign(r, i);
 	f->found_by = "launcher";
 	f->end = REPORT_FOUND;
-	if (i + 1 < r->daemon.n) {
-		f->back = max_u64(f->back, r->daemon.at[i + 1].at);
+	if (back) {
+		f->back = max_u64(f->back, back);
 		f->end = REPORT_RECOVERED;
 	}
 }

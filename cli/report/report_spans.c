@@ -20,6 +20,7 @@ static int take_save(struct report *r, const json_t *line)
 	return 0;
 }
 
+/* Each node has a line of it; the one that saw the loss knows all parts. */
 static int take_recovery(struct report *r, const json_t *line)
 {
 	static const char *const keys[REPORT_PARTS] = {"detect_ns", "decide_ns", "gather_ns",    "choose_ns",
@@ -29,9 +30,11 @@ static int take_recovery(struct report *r, const json_t *line)
 	struct report_recovery *one = report_epoch(r, (uint32_t)line_whole(line, "epoch"));
 	if (!one)
 		return -ENOMEM;
-	for (int p = 0; p < REPORT_PARTS; p++)
-		one->span[p] = line_number(line, keys[p]) / 1e6;
-	one->span_ended = line_time(r, line, "ended_ns");
+	if (!one->span_ended || r->nodes == 1 || !isnan(line_number(line, "decide_ns"))) {
+		for (int p = 0; p < REPORT_PARTS; p++)
+			one->span[p] = line_number(line, keys[p]) / 1e6;
+		one->span_ended = line_time(r, line, "ended_ns");
+	}
 	one->step = line_whole(line, "step");
 	if (!line_is(line, "reason", "start"))
 		line_copy(one->reason, sizeof(one->reason), line, "reason");

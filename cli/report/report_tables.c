@@ -26,6 +26,15 @@ static void cell_share(FILE *f, double share)
 		markup_number(f, "%.1f%%", 100 * share);
 }
 
+/* All nodes have the same store. */
+static void cell_node(FILE *f, const struct report *r, const struct report_fault *one)
+{
+	if (r->nodes > 1 && one->entry->target != FAULT_AT_CHECKPOINT)
+		markup_number(f, "node-%u", one->node);
+	else
+		markup_number(f, "–");
+}
+
 static void row_fault(FILE *f, const struct report *r, const struct report_fault *one)
 {
 	markup(f, "<tr>");
@@ -34,7 +43,7 @@ static void row_fault(FILE *f, const struct report *r, const struct report_fault
 	markup_cell(f, "%s", one->kind);
 	markup_cell(f, "%s", *one->cause ? one->cause : "–");
 	if (one->entry && one->entry->target != FAULT_AT_RANK)
-		markup_number(f, "–");
+		cell_node(f, r, one);
 	else
 		markup_number(f, "%u", one->rank);
 	markup_cell(f, "%s", report_end_name(one->end));

@@ -12,6 +12,13 @@ const char *report_state_name(enum report_state state)
 	return names[state];
 }
 
+/* As many are on each. */
+uint32_t report_node_of(const struct report *r, uint32_t rank)
+{
+	uint32_t each = r->ranks / r->nodes;
+	return each ? rank / each : 0;
+}
+
 /* Behind what the rank was seen to do before. */
 static int add(struct report *r, uint32_t rank, enum report_state state, uint64_t from, uint64_t to)
 {

@@ -72,6 +72,14 @@ static bool was_replaced(const struct report_recovery *one, uint32_t rank)
 	return names_lost(one->reason, rank) || (rank < REPORT_RANKS_MAX && one->fresh >> rank & 1);
 }
 
+/* As the other nodes say it: "node node-1 is lost: …". */
+static bool names_lost_node(const char *reason, uint32_t node)
+{
+	unsigned is = 0;
+	int n = 0;
+	return sscanf(reason, "node node-%u is lost%n", &is, &n) == 1 && n && is == node;
+}
+
 bool report_fits(const struct report_fault *f, const struct report_recovery *one)
 {
 	switch (report_trace_of(f)) {
@@ -87,7 +95,7 @@ bool report_fits(const struct report_fault *f, const struct report_recovery *one
 	case BY_DRAIN:
 		return strstr(one->reason, "drain");
 	case BY_DAEMON:
-		return strstr(one->reason, "daemon");
+		return strstr(one->reason, "daemon") || names_lost_node(one->reason, f->node);
 	default:
 		return false;
 	}

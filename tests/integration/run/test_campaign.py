@@ -153,6 +153,47 @@ def _():
     equal([waits["count"], sum(waits["bins"])], [sum(line["event"] == "save" for line in train)] * 2)
 
 
+NODES = """seed 3
+nodes 3
+ranks 6
+save-storage-every 4
+hang-timeout 4s
+at 1s kill rank=1
+at 1s absent rank=4
+at 2s kill-daemon node=0
+at 2s kill-daemon node=2
+at 2s flip-replica rank=3
+at 3s disk-full node=1 for=1s
+at 3s nan rank=5
+"""
+
+
+@case("on three nodes, which it makes: faults hit each of them, all holds, and its report has the nodes")
+def _():
+    document = campaign(NODES, "nodes")
+    equal([document["fired"], document["not_fired"], document["exit"]], [7, 0, 0])
+    expect(all(i["held"] and i["looked_at"] for i in document["invariants"]), document["invariants"])
+    equal(document["params"], document["calm_params"])
+    log = [(top / "nodes" / f"node-{node}.log").read_text() for node in range(3)]
+    equal(["rank 4 hangs" in text for text in log], [False, False, True])
+    equal((top / "nodes" / "roster").read_text().split()[::2], ["node-0", "node-1", "node-2"])
+    report = json.loads((top / "nodes" / "report.json").read_text())
+    equal([(f["kind"], f["rank"], f["node"]) for f in report["faults"]],
+          [("kill", 1, 0), ("absent", 4, 2), ("kill-daemon", 0, 0), ("kill-daemon", 0, 2), ("flip-replica", 3, 1), ("disk-full", 0, 1), ("nan", 5, 2)])
+    equal(([rank["node"] for rank in report["timeline"]["ranks"]], report["campaign"]["nodes"]), ([0, 0, 1, 1, 2, 2], 3))
+    expect({0, 2} <= {away["node"] for away in report["timeline"]["daemon_away"]}, report["timeline"]["daemon_away"])
+    has((top / "nodes" / "report.html").read_text(), "6 ranks on 3 nodes", "<span>node-2</span>")
+
+
+@case("a checkpoint that is taken out of the store of the nodes is missed")
+def _():
+    folder = top / "nodes"
+    said = [line for line in map(json.loads, (folder / "journal").read_text().splitlines()) if line["event"] == "durable"][-1]
+    (folder / "store" / "campaign" / f"step-{said['step']:012}.e{said['epoch']:04}").rename(folder / "away")
+    document = campaign(NODES, "nodes", "--resume", code=FAILED)
+    expect("durable" in [i["name"] for i in document["invariants"] if not i["held"]], document["invariants"])
+
+
 @case("one that is interrupted ends all that it made, and goes on from its journal")
 def _():
     text = "ranks 2\nat 500ms kill rank=1\nat 1s kill rank=0\nat 600s kill rank=1\n"

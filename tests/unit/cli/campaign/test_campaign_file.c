@@ -93,6 +93,36 @@ Test(campaign_file, tables_give_counts_or_percents_and_say_what_is_left_out)
 	cr_expect_eq(read("table none.csv\n"), -ENOENT);
 }
 
+Test(campaign_file, places_faults_on_nodes)
+{
+	unsigned at[3] = {0};
+	cr_assert_eq(read("seed 7\nnodes 3\nranks 6\nrate kill 20\nrate kill-daemon 60\nat 1s disk-full node=2\n"
+			  "at 2s stop-daemon node=any\nat 3s flip-file\nrate flip-replica 5\n"),
+		     0, "%s", err.text);
+	cr_assert_eq(file.n, 88);
+	for (size_t i = 0; i < file.n; i++) {
+		const struct campaign_fault *f = &file.faults[i];
+		cr_assert_lt(f->node, 3);
+		cr_expect(f->entry->target != FAULT_AT_RANK || f->node == f->rank / 2, "where the rank is");
+		cr_expect(f->entry->kind != FAULT_DISK_FULL || f->node == 2);
+		cr_expect(f->entry->kind != FAULT_FLIP_FILE || f->node == 0);
+		at[f->node] += f->entry->kind == FAULT_KILL_DAEMON;
+	}
+	cr_expect(at[0] && at[1] && at[2], "each node is drawn");
+}
+
+Test(campaign_file, draws_on_one_node_what_it_drew_before_there_were_several)
+{
+	uint64_t times[3] = {0};
+	cr_assert_eq(read("seed 7\nranks 4\nrate kill 3\n"), 0);
+	for (size_t i = 0; i < 3; i++)
+		times[i] = file.faults[i].at_ms;
+	cr_assert_eq(read("seed 7\nranks 4\nnodes 1\nrate kill 3\n"), 0);
+	for (size_t i = 0; i < 3; i++)
+		cr_expect_eq(file.faults[i].at_ms, times[i]);
+	cr_expect_eq(file.faults[0].node, 0);
+}
+
 Test(campaign_file, names_the_line_that_is_wrong)
 {
 	static const struct {
@@ -106,6 +136,11 @@ Test(campaign_file, names_the_line_that_is_wrong)
 		     {"at 3s kill for=3s\n", "no for="},
 		     {"at 3s kill who=3\n", "may stand here"},
 		     {"ranks 65\n", "1 to 64"},
+		     {"nodes 17\n", "1 to 16"},
+		     {"nodes 2\nranks 3\nat 3s kill\n", ":3: as many ranks"},
+		     {"nodes 2\nat 3s kill node=1\n", "no node="},
+		     {"nodes 2\nat 3s kill-daemon node=2\n", "0 to 1"},
+		     {"nodes 2\nat 3s drain\n", "all but drain"},
 		     {"rate kill 0\n", "from 1"},
 		     {"rate kill 20001\n", "to 20000"},
 		     {"rate kill 20000\nrate kill 1\n", "more than 20000"},

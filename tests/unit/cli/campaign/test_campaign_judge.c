@@ -177,6 +177,23 @@ Test(campaign_judge, what_is_left_behind_is_found)
 	cr_expect_str_eq(judge(DURABLE("10") END), "left ");
 }
 
+#define BEGIN(nodes) "{\"event\":\"begin\",\"nodes\":" nodes "}\n"
+
+Test(campaign_judge, every_node_of_several_is_judged)
+{
+	static const char *const files[] = {"node-0.spans", "node-0.log", "node-1.spans", "node-1.log"};
+	for (size_t i = 0; i < 4; i++)
+		put(files[i], "");
+	put("spans", RECOVERY("9", "9000", "null"));
+	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") END), "", "that is no file of a node");
+	put("node-1.spans", RECOVERY("9", "9000", "null"));
+	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") END), "restored ");
+	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") FAULT("absent", "3") END), "restored hangs ");
+	put("node-1.log", "ckpt run: rank 3 hangs: no heartbeat\n");
+	put("node-1.s", "");
+	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") FAULT("absent", "3") END), "restored left ");
+}
+
 Test(campaign_judge, what_has_not_ended_is_not_judged)
 {
 	put("journal", DURABLE("10"));

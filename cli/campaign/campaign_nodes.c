@@ -1,0 +1,129 @@
+/* The processes of a campaign. On one node that is a `ckpt run`, which sees to its daemon. On several each node has a daemon and a `ckpt run`;
+ * a daemon that has died is started again here, as a service manager does it. */
+#include "campaign/campaign_run.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "frame/progress.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#define GRACE_NS (90 * CLOCK_NS_PER_S)  /* for a last checkpoint */
+#define SERVED_NS (20 * CLOCK_NS_PER_S) /* for the end of a daemon */
+#define PAUSE_NS (100 * CLOCK_NS_PER_MS)
+
+int campaign_start(struct campaign *c, bool disturbed, uint64_t steps, struct err *err)
+{
+	c->disturbed = disturbed;
+	c->steps = steps;
+	c->nnodes = disturbed ? c->file.nodes : 1;
+	memset(c->nodes, 0, sizeof(c->nodes));
+	if (c->nnodes == 1)
+		return campaign_start_run(c, 0, err);
+	for (uint32_t k = 0; k < c->nnodes; k++)
+		c->nodes[k] = (struct campaign_node){.start_at = clock_now(), .to_run = true};
+	return campaign_write_cluster(c, err);
+}
+
+/* ---- a turn -------------------------------------------------------------------------------------------------------- */
+
+static struct campaign_node *node_of(struct campaign *c, pid_t pid)
+{
+	for (uint32_t k = 0; k < c->nnodes; k++)
+		if (c->nodes[k].run.pid == pid || c->nodes[k].daemon.pid == pid)
+			return &c->nodes[k];
+	return NULL;
+}
+
+/* Whoever has ended: of a job that is to end no daemon is started again. */
+static bool reap(struct campaign *c, bool again)
+{
+	pid_t pid = proc_next_ended();
+	struct campaign_node *node = pid ? node_of(c, pid) : NULL;
+	if (node && node->run.pid == pid) {
+		node->status = proc_reap(&node->run, pid);
+	} else if (node) {
+		proc_reap(&node->daemon, pid);
+		node->start_at = again ? clock_deadline(PAUSE_NS) : 0;
+	} else if (pid) {
+		proc_reap(NULL, pid);
+	}
+	return pid;
+}
+
+static int start_due(struct campaign *c, uint32_t k, struct err *err)
+{
+	struct campaign_node *node = &c->nodes[k];
+	int rc = 0;
+	if (node->start_at && clock_now() >= node->start_at) {
+		node->start_at = 0;
+		rc = campaign_start_daemon(c, k, err);
+	}
+	if (!rc && node->to_run && node->daemon.pid && node->answers) {
+		node->to_run = false;
+		rc = campaign_start_run(c, k, err);
+	}
+	return rc;
+}
+
+/* Each `ckpt run`; *status: of the first that has not ended well, else 0. */
+static bool have_ended(const struct campaign *c, int *status)
+{
+	bool all = true;
+	*status = 0;
+	for (uint32_t k = 0; k < c->nnodes; k++) {
+		all &= !c->nodes[k].run.pid && !c->nodes[k].to_run;
+		if (!*status)
+			*status = c->nodes[k].status;
+	}
+	return all;
+}
+
+int campaign_await(struct campaign *c, uint64_t deadline, int *status, struct err *err)
+{
+	for (;;) {
+		int rc = 0;
+		while (reap(c, true))
+			;
+		if (have_ended(c, status) || *status)
+			return 0;
+		for (uint32_t k = 0; !rc && k < c->nnodes; k++)
+			rc = start_due(c, k, err);
+		if (rc)
+			return rc;
+		if (cli_interrupted())
+			return -ECANCELED;
+		if (clock_now() >= deadline)
+			return -ETIMEDOUT;
+		poll(NULL, 0, 20);
+	}
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------- */
+
+static bool any_left(const struct campaign *c, bool daemons)
+{
+	for (uint32_t k = 0; k < c->nnodes; k++)
+		if (daemons ? c->nodes[k].daemon.pid : c->nodes[k].run.pid)
+			return true;
+	return false;
+}
+
+static void end(struct campaign *c, bool daemons, int sig, uint64_t deadline)
+{
+	for (uint32_t k = 0; k < c->nnodes; k++)
+		proc_signal(daemons ? &c->nodes[k].daemon : &c->nodes[k].run, sig);
+	while (any_left(c, daemons) && clock_now() < deadline)
+		if (!reap(c, false))
+			poll(NULL, 0, 20);
+}
+
+/* The daemons stay until the ranks have made their last checkpoint. */
+void campaign_stop(struct campaign *c)
+{
+	end(c, false, SIGINT, clock_deadline(GRACE_NS));
+	end(c, true, SIGTERM, clock_deadline(SERVED_NS));
+	proc_kill_all(clock_deadline(10 * CLOCK_NS_PER_S));
+}

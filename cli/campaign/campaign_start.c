@@ -1,0 +1,166 @@
+#include "campaign/campaign_run.h"
+
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ARGS_MAX = 64, NUMBER_MAX = 24, VARIABLES_MAX = 4 };
+
+extern char **environ;
+
+struct args {
+	char *list[ARGS_MAX];
+	int n;
+	char numbers[12][NUMBER_MAX];
+	int nnumbers;
+};
+
+struct paths {
+	char self[PATH_MAX], trainer[PATH_MAX], store[PATH_MAX], socket[PATH_MAX], report[PATH_MAX], roster[PATH_MAX],
+		key[PATH_MAX];
+};
+
+static void add(struct args *a, const char *text)
+{
+	if (a->n + 1 < ARGS_MAX)
+		a->list[a->n++] = (char *)text;
+}
+
+static void add_number(struct args *a, const char *option, uint64_t value, const char *unit)
+{
+	char *text = a->numbers[a->nnumbers++];
+	snprintf(text, NUMBER_MAX, "%lu%s", (unsigned long)value, unit);
+	add(a, option);
+	add(a, text);
+}
+
+/* A program beside this one, else the one that PATH has. */
+static const char *beside(const char *name, char dst[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", dst, PATH_MAX - 1);
+	char *slash = n > 0 ? memrchr(dst, '/', (size_t)n) : NULL;
+	if (slash && (size_t)(slash - dst) + strlen(name) + 2 <= PATH_MAX) {
+		snprintf(slash + 1, PATH_MAX - (size_t)(slash + 1 - dst), "%s", name);
+		if (!access(dst, X_OK))
+			return dst;
+	}
+	snprintf(dst, PATH_MAX, "%s", name);
+	return dst;
+}
+
+static void add_trainer(const struct campaign *c, struct args *a, const char *trainer, const char *report)
+{
+	for (int i = 0; c->command && c->command[i]; i++)
+		add(a, c->command[i]);
+	if (!c->command)
+		add(a, trainer);
+	add_number(a, "--steps", c->steps, "");
+	add_number(a, "--save-memory-every", c->file.memory_every, "");
+	add_number(a, "--save-storage-every", c->file.storage_every, "");
+	add(a, "--report");
+	add(a, report);
+}
+
+/* This environment, without another job's, and with these. free() it. */
+static char **environment(char (*set)[PATH_MAX + 32], int n)
+{
+	size_t count = 0, kept = 0;
+	while (environ[count])
+		count++;
+	char **env = calloc(count + (size_t)n + 1, sizeof(*env));
+	for (size_t i = 0; env && i < count; i++)
+		if (strncmp(environ[i], "CKPT_", 5) != 0 || !strncmp(environ[i], "CKPT_DEVICE=", 12) ||
+		    !strncmp(environ[i], "CKPT_CONFIG=", 12))
+			env[kept++] = environ[i];
+	for (int i = 0; env && i < n; i++)
+		env[kept++] = set[i];
+	return env;
+}
+
+static void add_daemon(const struct campaign *c, struct args *a, uint32_t node, struct paths *p)
+{
+	if (c->nnodes > 1) {
+		add_number(a, "--nodes", c->nnodes, "");
+		add_number(a, "--node-rank", node, "");
+		return;
+	}
+	add(a, "--store");
+	add(a, campaign_path(c, c->disturbed ? "store" : "calm", p->store));
+}
+
+/* Both of a node write to its log. */
+static int start(struct campaign *c, uint32_t node, const struct args *a, struct proc *proc, struct err *err)
+{
+	char set[VARIABLES_MAX][PATH_MAX + 32], spans[PATH_MAX], log[PATH_MAX];
+	int n = 0;
+	snprintf(set[n++], sizeof(set[0]), "CKPT_LOG=info");
+	if (c->disturbed) {
+		snprintf(set[n++], sizeof(set[0]), "CKPT_FAULTS=yes");
+		snprintf(set[n++], sizeof(set[0]), "CKPT_SPAN_LOG=%s", campaign_node_path(c, node, "spans", spans));
+	}
+	AUTO_FREE char **env = environment(set, n);
+	if (c->disturbed)
+		campaign_node_path(c, node, c->nnodes > 1 ? "log" : "run.log", log);
+	else
+		campaign_path(c, "calm.log", log);
+	AUTO_CLOSE int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (fd < 0 || !env) {
+		int rc = env ? -errno : -ENOMEM;
+		return err_set(err, rc, "%s: %s", log, err_name(rc));
+	}
+	struct proc_spec spec = {.argv = a->list, .env = env, .out = fd, .err = fd, .death_signal = SIGTERM};
+	return proc_start(proc, &spec, err);
+}
+
+int campaign_start_run(struct campaign *c, uint32_t node, struct err *err)
+{
+	struct paths p;
+	struct args a = {.n = 0};
+	add(&a, beside("ckpt", p.self));
+	add(&a, "run");
+	add_number(&a, "--ranks", c->file.ranks / c->nnodes, "");
+	add(&a, "--job");
+	add(&a, c->disturbed ? "campaign" : "calm");
+	add_daemon(c, &a, node, &p);
+	add(&a, "--socket");
+	add(&a, c->disturbed ? campaign_node_path(c, node, "s", p.socket) : campaign_path(c, "calm.s", p.socket));
+	add_number(&a, "--hang-timeout", c->file.hang_ms, "ms");
+	add_number(&a, "--max-restarts", 1000, "");
+	add_number(&a, "--restart-window", 60, "s");
+	add(&a, "--");
+	add_trainer(c, &a, beside("ckpt-train", p.trainer),
+		    campaign_path(c, c->disturbed ? "train.jsonl" : "calm.jsonl", p.report));
+	return start(c, node, &a, &c->nodes[node].run, err);
+}
+
+/* Nobody is lost who is only late: on one machine all nodes share its processors. */
+#define PEER_TIMEOUT "10s"
+
+int campaign_start_daemon(struct campaign *c, uint32_t node, struct err *err)
+{
+	struct paths p;
+	struct args a = {.n = 0};
+	char name[NUMBER_MAX];
+	snprintf(name, sizeof(name), "node-%u", node);
+	const char *const words[] = {beside("ckptd", p.self),
+				     "--node",
+				     name,
+				     "--socket",
+				     campaign_node_path(c, node, "s", p.socket),
+				     "--store",
+				     campaign_path(c, "store", p.store),
+				     "--cluster",
+				     campaign_path(c, "roster", p.roster),
+				     "--cluster-key",
+				     campaign_path(c, "key", p.key),
+				     "--peer-timeout",
+				     PEER_TIMEOUT};
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		add(&a, words[i]);
+	return start(c, node, &a, &c->nodes[node].daemon, err);
+}
