@@ -1,5 +1,5 @@
-/* lossy KIND STEP: ranks for ckpt run whose loss falls as a training's does, with noise of their own. At STEP it goes wrong: "none" never; "nan" on rank 1,
- * for a step; "spike" for ten steps; "rise" from then on, by little in each step. They go on until they are asked to stop. */
+/* lossy KIND STEP: ranks for ckpt run whose loss falls as a training's does, with noise of their own. At STEP it goes wrong: "none" never; "nan" on rank 1, and
+ * "spike", for WRONG steps; "rise" from then on, by little in each step. They go on until they are asked to stop. */
 #include "ckpt.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { STEP_NS = 4000000 };
+enum { STEP_NS = 20000000, WRONG = 40 }; /* a daemon that is late by less still finds it */
 
 static double noise(uint64_t *seed)
 {
@@ -23,10 +23,10 @@ static double loss_of(const char *kind, uint64_t at, uint64_t step, uint32_t ran
 	if (step < at)
 		return loss;
 	if (!strcmp(kind, "nan"))
-		return step == at && rank == 1 ? NAN : loss;
+		return step < at + WRONG && rank == 1 ? NAN : loss;
 	if (!strcmp(kind, "spike"))
-		return step < at + 10 ? 3 * loss : loss;
-	return strcmp(kind, "rise") != 0 ? loss : loss * fmin(1 + 0.001 * (double)(step - at), 2);
+		return step < at + WRONG ? 3 * loss : loss;
+	return strcmp(kind, "rise") != 0 ? loss : loss * fmin(1 + 0.003 * (double)(step - at), 2);
 }
 
 static void train(ckpt *s, const char *kind, uint64_t at)
