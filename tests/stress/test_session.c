@@ -189,6 +189,7 @@ static void *beat(void *arg)
 	struct rank *r = arg;
 	for (uint64_t n = 0; !atomic_load(&r->ended); n++) {
 		ckpt_beat(r->s, n, CKPT_PHASE_FORWARD);
+		ckpt_beat_loss(r->s, n, CKPT_PHASE_OPTIMIZER, (double)n, -1);
 		ckpt_collective_enter(r->s, "allreduce", n, 8);
 		CHECK(!ckpt_should_stop(r->s), "asked to stop");
 		CHECK(ckpt_epoch(r->s) < 10000, "epoch %u", ckpt_epoch(r->s));
