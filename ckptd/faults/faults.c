@@ -137,6 +137,8 @@ int faults_cause(struct faults *faults, struct job *job, const struct wire_comma
 		return err_set(
 			err, -EPERM,
 			"faults on purpose are not allowed here: set faults = yes in [node] of its configuration");
+	if (entry->actor == FAULT_BY_CAMPAIGN)
+		return err_set(err, -EOPNOTSUPP, "%s is a fault of ckpt campaign alone", entry->name);
 	struct fault_record *f = fault_log_take(&faults->log);
 	if (!f)
 		return err_set(err, -EBUSY, "%d faults are pending already", FAULT_LOG_MAX);

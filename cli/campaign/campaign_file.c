@@ -101,7 +101,7 @@ static int take_kind(const struct line *l, const char *text, const struct campai
 		return 0;
 	return wrong(l, file->nodes > 1 ? "a fault is wanted: of ckpt fault list, all but drain"
 					: "a fault is wanted that one node has: of ckpt fault list, all but "
-					  "flip-replica and drain");
+					  "flip-replica, kill-node and drain");
 }
 
 static int take_rank(const struct line *l, const char *text, const struct campaign_file *file, struct campaign_fault *f)

@@ -6,6 +6,7 @@
  *	{"event":"daemon","node":…,"answers":…,"wall_ns":…}     it began or ceased to answer, seen every 20 to 100 ms
  *	{"event":"fault","index":…,"kind":…,"rank":…,"node":…,"cause":…,"outcome":"fired"|"not-fired","wall_ns":…,"ms":…,"text":…}
  *	{"event":"durable","step":…,"epoch":…,"wall_ns":…}      the daemon has said that it is on storage
+ *	{"event":"replicated",…}                                as durable, when a node is about to be killed
  *	{"event":"end","step":…,"params":…,"calm_params":…}
  *	{"event":"judged","exit":…,"invariants":[{"name":…,"held":…,"looked_at":…,"text":…}]} */
 #ifndef CKPT_CLI_CAMPAIGN_JOURNAL_H

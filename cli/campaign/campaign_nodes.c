@@ -12,6 +12,7 @@
 
 #define GRACE_NS (90 * CLOCK_NS_PER_S)  /* for a last checkpoint */
 #define SERVED_NS (20 * CLOCK_NS_PER_S) /* for the end of a daemon */
+#define DEATH_NS (5 * CLOCK_NS_PER_S)
 #define PAUSE_NS (100 * CLOCK_NS_PER_MS)
 
 int campaign_start(struct campaign *c, bool disturbed, uint64_t steps, struct err *err)
@@ -99,6 +100,36 @@ int campaign_await(struct campaign *c, uint64_t deadline, int *status, struct er
 			return -ETIMEDOUT;
 		poll(NULL, 0, 20);
 	}
+}
+
+/* ---- the loss of a node -------------------------------------------------------------------------------------------- */
+
+static bool are_gone(const struct campaign_node *node, const pid_t *ranks, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!kill(ranks[i], 0))
+			return false;
+	return !node->run.pid && !node->daemon.pid;
+}
+
+int campaign_kill_node(struct campaign *c, uint32_t k, const pid_t *ranks, uint32_t n, uint64_t for_ms, struct err *err)
+{
+	struct campaign_node *node = &c->nodes[k];
+	uint64_t deadline = clock_deadline(DEATH_NS);
+	if (!node->run.pid || !node->daemon.pid)
+		return err_set(err, -ESRCH, "node-%u is not there", k);
+	proc_signal(&node->daemon, SIGKILL);
+	proc_signal(&node->run, SIGKILL); /* the kernel ends the ranks with it */
+	for (uint32_t i = 0; i < n; i++)
+		kill(ranks[i], SIGKILL);
+	while (!are_gone(node, ranks, n) && clock_now() < deadline)
+		if (!reap(c, true))
+			poll(NULL, 0, 1);
+	bool gone = are_gone(node, ranks, n);
+	node->status = 0;
+	node->to_run = true;
+	node->start_at = clock_deadline(for_ms * CLOCK_NS_PER_MS);
+	return gone ? 0 : err_set(err, -ETIMEDOUT, "a process of node-%u has not died", k);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------------------- */

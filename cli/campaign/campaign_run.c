@@ -40,6 +40,8 @@ struct view {
 	uint64_t epoch;
 	uint32_t ranks;
 	uint64_t steps[CAMPAIGN_RANKS_MAX];
+	pid_t pids[CAMPAIGN_RANKS_MAX];
+	struct step_id replicated; /* the newest */
 };
 
 static void view_ranks(const struct campaign *c, const json_t *job, struct view *v)
@@ -50,13 +52,18 @@ static void view_ranks(const struct campaign *c, const json_t *job, struct view 
 	size_t i;
 	v->runs &= state && !strcmp(state, "running") && (!v->ranks || v->epoch == epoch);
 	v->epoch = epoch;
+	struct step_id replicated = order_id(json_object_get(json_object_get(job, "saves"), "replicated"));
+	if (step_compare(replicated, v->replicated) > 0)
+		v->replicated = replicated;
 	json_array_foreach(json_object_get(job, "ranks"), i, rank)
 	{
 		uint64_t number = (uint64_t)json_integer_value(json_object_get(rank, "rank"));
 		v->runs &= number < c->file.ranks && json_integer_value(json_object_get(rank, "pid"));
-		if (number < c->file.ranks)
-			v->steps[number] = (uint64_t)json_integer_value(json_object_get(rank, "step"));
 		v->ranks++;
+		if (number >= c->file.ranks)
+			continue;
+		v->steps[number] = (uint64_t)json_integer_value(json_object_get(rank, "step"));
+		v->pids[number] = (pid_t)json_integer_value(json_object_get(rank, "pid"));
 	}
 }
 
@@ -81,6 +88,14 @@ static bool at_work(const struct campaign *c, const struct view *v, struct progr
 	return !fresh && forward;
 }
 
+static int note_saved(struct campaign *c, const char *level, struct step_id id, struct err *err)
+{
+	return journal_put(&c->journal,
+			   json_pack("{s:s, s:I, s:I, s:I}", "event", level, "step", (json_int_t)id.step, "epoch",
+				     (json_int_t)id.epoch, "wall_ns", (json_int_t)clock_wall()),
+			   err);
+}
+
 /* Notes what has become durable. */
 static int note_durable(struct campaign *c, const json_t *job, struct err *err)
 {
@@ -88,10 +103,7 @@ static int note_durable(struct campaign *c, const json_t *job, struct err *err)
 	if (!id.epoch || step_compare(id, c->durable) <= 0)
 		return 0;
 	c->durable = id;
-	return journal_put(&c->journal,
-			   json_pack("{s:s, s:I, s:I, s:I}", "event", "durable", "step", (json_int_t)id.step, "epoch",
-				     (json_int_t)id.epoch, "wall_ns", (json_int_t)clock_wall()),
-			   err);
+	return note_saved(c, "durable", id, err);
 }
 
 /* Whether the node's daemon answers: the journal has each change. */
@@ -188,7 +200,7 @@ static int note_fault(struct campaign *c, size_t i, const struct fault_result *r
 				       (json_int_t)f->node, "cause", f->cause, "outcome", fired ? "fired" : "not-fired",
 				       "wall_ns", (json_int_t)wall_ns, "ms", ms, "text", json_text(result->text)),
 			     &err);
-	if (!rc && fired && f->entry->kind == FAULT_KILL_DAEMON)
+	if (!rc && fired && (f->entry->kind == FAULT_KILL_DAEMON || f->entry->kind == FAULT_KILL_NODE))
 		rc = note_daemon(c, f->node, false, &err); /* it may be back before it is asked again */
 	if (rc)
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
@@ -218,12 +230,29 @@ static int look_until(struct campaign *c, const struct fault_request *q, struct 
 	return EXIT_OK;
 }
 
+/* What all nodes said they had copies of must survive one of them. */
+static int lose_node(struct campaign *c, const struct campaign_fault *f, struct fault_result *result, struct err *err)
+{
+	uint32_t each = c->file.ranks / c->file.nodes;
+	struct view v;
+	int rc = watch(c, &v, err);
+	if (!rc && v.replicated.epoch)
+		rc = note_saved(c, "replicated", v.replicated, err);
+	if (!rc)
+		rc = campaign_kill_node(c, f->node, v.pids + f->node * each, each, f->for_ms, err);
+	result->outcome = FAULT_FIRED;
+	snprintf(result->text, sizeof(result->text), "all processes of node-%u have died", f->node);
+	return rc;
+}
+
 /* A copy of the rank's snapshot is on another node, and that one knows. */
-static int begin(const struct campaign *c, const struct campaign_fault *f, struct fault_request *q, char sock[PATH_MAX],
+static int begin(struct campaign *c, const struct campaign_fault *f, struct fault_request *q, char sock[PATH_MAX],
 		 struct fault_result *result, struct err *err)
 {
 	bool refused = false, replica = f->entry->kind == FAULT_FLIP_REPLICA;
 	int rc = -ENOENT;
+	if (f->entry->actor == FAULT_BY_CAMPAIGN)
+		return lose_node(c, f, result, err);
 	q->socket = sock;
 	for (uint32_t k = 0; rc && k < c->nnodes; k++) {
 		if ((k == f->node) == replica)

@@ -60,6 +60,9 @@ int campaign_start(struct campaign *c, bool disturbed, uint64_t steps, struct er
 /* Starts what is due, and waits until all `ckpt run` have ended, or one has not ended well. -ECANCELED: it was interrupted; -ETIMEDOUT; another
  * error: something cannot be started. *status: the wait status, of several the one that is not 0. */
 int campaign_await(struct campaign *c, uint64_t deadline, int *status, struct err *err);
+/* A node is lost, with the n ranks on it: all its processes have died when this returns. It is started again after for_ms. */
+int campaign_kill_node(struct campaign *c, uint32_t node, const pid_t *ranks, uint32_t n, uint64_t for_ms,
+		       struct err *err);
 /* Whatever is left of it. */
 void campaign_stop(struct campaign *c);
 

@@ -11,8 +11,8 @@ enum { LINE_BYTES_MAX = 1024, COLUMNS_MAX = 16, STOP_MS = 500, SLOW_MS = 5, DISK
 const struct fault_entry *campaign_kind(const char *name, size_t len, uint32_t nodes)
 {
 	const struct fault_entry *entry = fault_find(name, len);
-	bool not_here = entry && (entry->kind == FAULT_DRAIN || (entry->kind == FAULT_FLIP_REPLICA && nodes == 1));
-	return not_here ? NULL : entry;
+	bool several = entry && (entry->kind == FAULT_FLIP_REPLICA || entry->kind == FAULT_KILL_NODE);
+	return !entry || entry->kind == FAULT_DRAIN || (several && nodes == 1) ? NULL : entry;
 }
 
 uint64_t campaign_default_ms(const struct fault_entry *entry)

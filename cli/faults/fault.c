@@ -122,6 +122,9 @@ static int read_request(const struct cli *cli, struct fault_request *q, char pat
 				    .seed = cli_number(cli, "seed", 0)};
 	if (!q->entry)
 		return cli_fail(cli, EXIT_USAGE, "there is no fault '%s': ckpt fault list names them", kind);
+	if (q->entry->actor == FAULT_BY_CAMPAIGN)
+		return cli_fail(cli, EXIT_USAGE, "%s is caused by ckpt campaign alone, in nodes that it has made",
+				kind);
 	if (*q->job && name_check("job", q->job, NAME_JOB_MAX, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	if (contact_path(cli_text(cli, "socket"), path, &err))

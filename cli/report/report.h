@@ -50,6 +50,7 @@ struct report_fault {
 	double fired_ms; /* until it was seen to have fired */
 	bool fired, overtaken;
 	uint32_t rank, node;
+	uint64_t ranks;                  /* a bit for each of its node */
 	const struct fault_entry *entry; /* NULL: a kind that this program does not know */
 	char kind[FAULT_NAME_MAX], cause[REPORT_CAUSE_MAX], text[REPORT_TEXT_MAX];
 	enum report_end end;

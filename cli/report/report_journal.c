@@ -61,6 +61,8 @@ static int take_fault(struct report *r, const json_t *line)
 	line_copy(f->cause, sizeof(f->cause), line, "cause");
 	line_copy(f->text, sizeof(f->text), line, "text");
 	f->entry = fault_find(f->kind, strlen(f->kind));
+	for (uint32_t rank = 0; rank < r->ranks; rank++)
+		f->ranks |= report_node_of(r, rank) == f->node ? UINT64_C(1) << rank : 0;
 	return 0;
 }
 

@@ -27,6 +27,7 @@ enum trace {
 	BY_READING,    /* whoever reads that step finds it: its save, which is read back, or a restore */
 	BY_SAVE,       /* a save fails */
 	BY_DAEMON,     /* the daemon does not answer */
+	BY_NODE,       /* the others lose it, and its ranks come as new processes */
 	BY_LATENESS,   /* its rank is named as slow */
 };
 

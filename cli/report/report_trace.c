@@ -33,6 +33,7 @@ static const enum trace traces[FAULT_KIND_END] = {
 	[FAULT_DISK_FULL] = BY_SAVE,
 	[FAULT_DISK_EIO] = BY_SAVE,
 	[FAULT_DRAIN] = BY_DRAIN,
+	[FAULT_KILL_NODE] = BY_NODE,
 };
 
 const char *report_end_name(enum report_end end)
@@ -92,6 +93,8 @@ bool report_fits(const struct report_fault *f, const struct report_recovery *one
 		return strstr(one->left, REPLICAS_TEXT);
 	case BY_MISMATCH:
 		return strstr(one->left, MISMATCH_TEXT);
+	case BY_NODE:
+		return names_lost_node(one->reason, f->node) || (f->ranks && (one->fresh & f->ranks) == f->ranks);
 	case BY_DRAIN:
 		return strstr(one->reason, "drain");
 	case BY_DAEMON:

@@ -70,6 +70,10 @@ const struct fault_entry fault_catalogue[] = {
 	{FAULT_DRAIN, "drain", FAULT_AT_NODE, FAULT_BY_COMMAND, FAULT_TIME_NONE, false, 0,
 	 "the node's ranks go to other nodes, as with ckpt drain", "a job started with --min-ranks or --spare",
 	 "the coordinator has taken it", "no step is lost; take it back with ckpt drain --undo", 5000},
+	{FAULT_KILL_NODE, "kill-node", FAULT_AT_NODE, FAULT_BY_CAMPAIGN, FAULT_TIME_MAY, false, SIGKILL,
+	 "SIGKILL to ckptd, ckpt run and all ranks of the node at once; it is started again, after the time that is given",
+	 "a campaign on several nodes", "all these processes have died",
+	 "when the node is back all go on from the newest snapshot of which the other nodes have copies", 5000},
 	{0},
 };
 /* clang-format on */
@@ -104,8 +108,8 @@ const char *fault_target_name(enum fault_target target)
 
 const char *fault_actor_name(enum fault_actor actor)
 {
-	static const char *const names[] = {"?", "signal", "rank", "daemon", "command"};
-	return names[actor <= FAULT_BY_COMMAND ? actor : 0];
+	static const char *const names[] = {"?", "signal", "rank", "daemon", "command", "campaign"};
+	return names[actor <= FAULT_BY_CAMPAIGN ? actor : 0];
 }
 
 char *fault_names(bool run_only, char *dst, uint64_t size)

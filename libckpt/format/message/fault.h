@@ -32,6 +32,7 @@ enum fault_kind {
 	FAULT_DISK_FULL,
 	FAULT_DISK_EIO,
 	FAULT_DRAIN,
+	FAULT_KILL_NODE,
 	FAULT_KIND_END
 };
 
@@ -50,6 +51,7 @@ enum fault_actor {
 	FAULT_BY_RANK,       /* the rank plays it, if its program knows how (ckpt_fault, CKPT_PLAY) */
 	FAULT_BY_DAEMON,     /* the daemon alone */
 	FAULT_BY_COMMAND,    /* `ckpt fault`, when the daemon allows it */
+	FAULT_BY_CAMPAIGN,   /* `ckpt campaign`, which has made what it breaks */
 };
 
 enum fault_time { FAULT_TIME_NONE = 0, FAULT_TIME_MAY, FAULT_TIME_MUST };

@@ -194,6 +194,33 @@ def _():
     expect("durable" in [i["name"] for i in document["invariants"] if not i["held"]], document["invariants"])
 
 
+LOSSES = """nodes 3
+ranks 6
+save-storage-every 50
+at 1s kill-node node=1
+at 2s kill-node node=0 for=1s
+at 3s kill-node node=2
+"""
+
+
+@case("nodes are killed, the first of them too: what they had in memory comes from their peers, and the report says which recovery was whose")
+def _():
+    document = campaign(LOSSES, "losses")
+    equal([document["fired"], document["exit"]], [3, 0])
+    equal(document["params"], document["calm_params"])
+    lines = [json.loads(line) for line in (top / "losses" / "journal").read_text().splitlines()]
+    events = [line["event"] for line in lines if line["event"] in ("replicated", "fault")]
+    equal(events, ["replicated", "fault"] * 3, "what must survive stands before each loss")
+    report = json.loads((top / "losses" / "report.json").read_text())
+    equal([(f["kind"], f["node"], f["end"]) for f in report["faults"]], [("kill-node", node, "recovered") for node in (1, 0, 2)])
+    for fault in report["faults"]:
+        recovery = report["recoveries"][fault["recovery"]]
+        equal(report["faults"][recovery["fault"]], fault)
+        equal(recovery["source"], "peer")
+    expect(report["faults"][1]["back_after_ms"] >= 1000, "it was away for the time that was given", report["faults"][1])
+    has(report["recoveries"][report["faults"][0]["recovery"]]["reason"], "node node-1 is lost")
+
+
 @case("one that is interrupted ends all that it made, and goes on from its journal")
 def _():
     text = "ranks 2\nat 500ms kill rank=1\nat 1s kill rank=0\nat 600s kill rank=1\n"
@@ -221,6 +248,7 @@ def _():
 @case("what is wrong is named before anything starts")
 def _():
     has(campaign("at 1s murder\n", "wrong", code=USAGE), ":1: a fault is wanted")
+    has(campaign("at 1s kill-node\n", "wrong", code=USAGE), "flip-replica, kill-node and drain")
     has(campaign("at 1s kill\n", "none", "--resume", code=FAILED), "no campaign to go on with")
     equal([(top / "wrong").exists(), (top / "none").exists()], [False, False])
     done = subprocess.run([CKPT, "campaign", EXAMPLES / "short.campaign"], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)

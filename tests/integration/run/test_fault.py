@@ -61,6 +61,7 @@ def _():
     kinds = re.findall(r"^\tFAULT_([A-Z_]+)(?: = 1)?,$", SOURCE.read_text().split("enum fault_kind {")[1].split("};")[0], re.M)
     equal(sorted(names), sorted(k.lower().replace("_", "-") for k in kinds if k != "KIND_END"))
     equal([line.split()[0] for line in ckpt("fault", "list").splitlines()[1:]], names)
+    has(ckpt("fault", "kill-node", "n0", code=USAGE), "by ckpt campaign alone")
     said = ckpt("run", "--inject", "murder:rank=0@step=1", "true", code=USAGE)
     for f in listed:
         equal(f["name"] in re.split(r"[ ,\n]+", said), f["run"], f["name"])

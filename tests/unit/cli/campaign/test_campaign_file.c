@@ -95,19 +95,22 @@ Test(campaign_file, tables_give_counts_or_percents_and_say_what_is_left_out)
 
 Test(campaign_file, places_faults_on_nodes)
 {
-	unsigned at[3] = {0};
+	unsigned at[3] = {0}, lost = 0;
 	cr_assert_eq(read("seed 7\nnodes 3\nranks 6\nrate kill 20\nrate kill-daemon 60\nat 1s disk-full node=2\n"
-			  "at 2s stop-daemon node=any\nat 3s flip-file\nrate flip-replica 5\n"),
+			  "at 2s stop-daemon node=any\nat 3s flip-file\nrate flip-replica 5\n"
+			  "at 4s kill-node node=1 for=3s\n"),
 		     0, "%s", err.text);
-	cr_assert_eq(file.n, 88);
+	cr_assert_eq(file.n, 89);
 	for (size_t i = 0; i < file.n; i++) {
 		const struct campaign_fault *f = &file.faults[i];
 		cr_assert_lt(f->node, 3);
 		cr_expect(f->entry->target != FAULT_AT_RANK || f->node == f->rank / 2, "where the rank is");
 		cr_expect(f->entry->kind != FAULT_DISK_FULL || f->node == 2);
 		cr_expect(f->entry->kind != FAULT_FLIP_FILE || f->node == 0);
+		lost += f->entry->kind == FAULT_KILL_NODE && f->node == 1 && f->for_ms == 3000;
 		at[f->node] += f->entry->kind == FAULT_KILL_DAEMON;
 	}
+	cr_expect_eq(lost, 1);
 	cr_expect(at[0] && at[1] && at[2], "each node is drawn");
 }
 
@@ -141,6 +144,8 @@ Test(campaign_file, names_the_line_that_is_wrong)
 		     {"nodes 2\nat 3s kill node=1\n", "no node="},
 		     {"nodes 2\nat 3s kill-daemon node=2\n", "0 to 1"},
 		     {"nodes 2\nat 3s drain\n", "all but drain"},
+		     {"at 3s kill-node\n", "kill-node and drain"},
+		     {"nodes 2\nat 3s kill-node rank=2\n", "0 to 1"},
 		     {"rate kill 0\n", "from 1"},
 		     {"rate kill 20001\n", "to 20000"},
 		     {"rate kill 20000\nrate kill 1\n", "more than 20000"},

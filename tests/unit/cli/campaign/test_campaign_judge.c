@@ -177,6 +177,20 @@ Test(campaign_judge, what_is_left_behind_is_found)
 	cr_expect_str_eq(judge(DURABLE("10") END), "left ");
 }
 
+#define REPLICATED(step) "{\"event\":\"replicated\",\"step\":" step ",\"epoch\":1,\"wall_ns\":1000}\n"
+
+Test(campaign_judge, what_was_replicated_before_a_node_was_killed_must_be_restored)
+{
+	put("spans", RECOVERY("11", "9000", "null"));
+	cr_expect_str_eq(judge(DURABLE("10") REPLICATED("12") END), "restored ", "no storage is asked for it");
+	cr_expect(strstr(found[2].text, "although step 12 of epoch 1 was replicated"), "%s", found[2].text);
+	cr_expect_eq(found[0].looked_at, 1);
+	put("spans", RECOVERY("12", "9000", "null"));
+	cr_expect_str_eq(judge(DURABLE("10") REPLICATED("12") END), "");
+	put("spans", RECOVERY("11", "9000", "\"step 12 epoch 1: nobody has the part of rank 2\""));
+	cr_expect_str_eq(judge(DURABLE("10") REPLICATED("12") END), "");
+}
+
 #define BEGIN(nodes) "{\"event\":\"begin\",\"nodes\":" nodes "}\n"
 
 Test(campaign_judge, every_node_of_several_is_judged)
