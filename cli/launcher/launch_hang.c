@@ -16,25 +16,41 @@ static bool last_sign(const struct launch *launch, const struct launch_rank *ran
 /* While ranks come and go nobody beats: counted from the last change on. */
 static uint64_t quiet_since(const struct launch *launch, const struct flight_view *view)
 {
-	uint64_t since = max_u64(view->beat_ns, launch->epoch_ns);
+	uint64_t since = max_u64(max_u64(view->beat_ns, launch->epoch_ns), launch->hang_held_ns);
 	for (uint32_t r = 0; r < launch->nranks; r++)
 		since = max_u64(since, launch->ranks[r].proc.started_ns);
 	return since;
 }
 
-/* The first heartbeat of a process wakes nobody: until it has come it is looked for. */
-uint64_t hang_next(const struct launch *launch)
+/* When a rank of this node has been quiet for so long. The first heartbeat of a process wakes nobody: until it has come it is looked for. */
+static uint64_t quiet_for(const struct launch *launch, uint64_t ns)
 {
-	uint64_t next = UINT64_MAX, hang_ns = launch->options.hang_ns;
+	uint64_t next = UINT64_MAX;
 	struct flight_view view;
-	for (uint32_t r = 0; r < launch->nranks && hang_ns; r++) {
+	for (uint32_t r = 0; r < launch->nranks; r++) {
 		const struct launch_rank *rank = &launch->ranks[r];
 		if (last_sign(launch, rank, &view))
-			next = min_u64(next, quiet_since(launch, &view) + hang_ns);
+			next = min_u64(next, quiet_since(launch, &view) + ns);
 		else if (rank->stand == RANK_RUNNING)
-			next = min_u64(next, clock_now() + hang_ns / 2);
+			next = min_u64(next, clock_now() + ns / 2);
 	}
 	return next;
+}
+
+/* On several nodes the ranks are looked at once before: when another launcher kills the one that hangs, the others have left their collective,
+ * and any of them looks like it. */
+static uint64_t early_ns(const struct launch *launch)
+{
+	return launch->options.hang_ns - launch->options.hang_ns / 8;
+}
+
+uint64_t hang_next(const struct launch *launch)
+{
+	if (!launch->options.hang_ns)
+		return UINT64_MAX;
+	uint64_t early = launch->options.nodes > 1 ? quiet_for(launch, early_ns(launch)) : UINT64_MAX;
+	return early > launch->hang_looked_ns ? min_u64(early, quiet_for(launch, launch->options.hang_ns))
+					      : quiet_for(launch, launch->options.hang_ns);
 }
 
 /* Those that have come to work; how many. */
@@ -53,6 +69,29 @@ static uint32_t suspects(const struct launch *launch, struct suspect all[WIRE_LO
 	return n;
 }
 
+/* It differs from the others here, or is in no collective although it tells of them: it is not one that waits for a rank of another node. */
+static bool is_known(const struct suspect *all, uint32_t n, const struct suspect *s)
+{
+	return s->stopped || (!s->is.in_collective && s->is.since_ns) || culprit_stands_out(all, n, s);
+}
+
+/* Of several nodes one has the rank that hangs, and its launcher kills it now. The others wait as long again before they kill one of theirs. */
+static bool is_spared(struct launch *launch, const struct suspect *all, uint32_t n, const struct suspect *s,
+		      uint64_t now)
+{
+	bool known = is_known(all, n, s);
+	if (now < quiet_for(launch, launch->options.hang_ns)) {
+		launch->hang_looked_ns = now;
+		launch->hang_suspect = known ? s->rank : UINT32_MAX;
+		return true;
+	}
+	if ((known && s->rank == launch->hang_suspect) || s->is.beat_ns == launch->hang_spared_ns)
+		return false;
+	launch->hang_spared_ns = s->is.beat_ns;
+	launch->hang_held_ns = now;
+	return true;
+}
+
 void hang_tick(struct launch *launch, uint64_t now)
 {
 	struct suspect all[WIRE_LOCAL_MAX];
@@ -62,7 +101,7 @@ void hang_tick(struct launch *launch, uint64_t now)
 	uint32_t n = suspects(launch, all);
 	const struct suspect *s = culprit_find(all, n, now - launch->options.hang_ns / 2);
 	struct launch_rank *rank = s ? ranks_find(launch, s->rank) : NULL;
-	if (!rank)
+	if (!rank || (launch->options.nodes > 1 && is_spared(launch, all, n, s, now)))
 		return;
 	launch_warn(launch, "rank %u hangs: no heartbeat for %.1f s, %s: process %d is killed", s->rank,
 		    (double)(now - s->is.beat_ns) / 1e9, culprit_text(all, n, s, text), (int)rank->proc.pid);

@@ -63,6 +63,15 @@ def _():
         has(runs[0].err(), "3 ranks go on from memory at step")
 
 
+@case("a rank that hangs is killed by the launcher of its node: ranks of other nodes, which wait for it, are spared")
+def _():
+    with nodes("abc") as daemons:
+        runs = start(daemons, "--hang-timeout", 2, "--inject", "absent:rank=2@step=20,absent:rank=5@step=30", ranks=2)
+        a, b, c = (json.loads(r.wait().out()) for r in runs)
+        equal([node["restarts"] for node in (a, b, c)], [0, 1, 1], "".join(r.err() for r in runs))
+        equal([re.findall(r"rank (\d) hangs: no heartbeat", r.err()) for r in runs], [[], ["2"], ["5"]])
+
+
 @case("SIGTERM to the launchers of all nodes ends the job cleanly")
 def _():
     with nodes("ab") as daemons:
