@@ -14,7 +14,8 @@
  *
  *	WHAT = rank=N | rank=any | node=N | node=any | for=TIME
  *
- * A table has a line of names, of which `cause`, `count` or `percent`, and `fault` are read; a fault of "-" cannot be caused, and is left out. */
+ * A table has a line of names, of which `cause`, `count` or `percent`, `fault`, and `fault-of-nodes` are read; a fault of "-" cannot be caused,
+ * and is left out. fault-of-nodes, where it is there, counts instead of fault in a campaign on several nodes. */
 #ifndef CKPT_CLI_CAMPAIGN_FILE_H
 #define CKPT_CLI_CAMPAIGN_FILE_H
 

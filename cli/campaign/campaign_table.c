@@ -20,7 +20,7 @@ uint64_t campaign_default_ms(const struct fault_entry *entry)
 	return entry->kind == FAULT_SLOW ? SLOW_MS : entry->target == FAULT_AT_STORE ? DISK_MS : STOP_MS;
 }
 
-/* Where each column is that is read; -1: it is not there. */
+/* Where each column is that is read; -1: it is not there. fault: the one that counts on so many nodes. */
 struct columns {
 	int cause, count, percent, fault;
 };
@@ -42,12 +42,13 @@ static int find(char *const *cells, int n, const char *name)
 	return -1;
 }
 
-static int take_head(char *const *cells, int n, struct columns *c, const char *path, struct err *err)
+static int take_head(char *const *cells, int n, uint32_t nodes, struct columns *c, const char *path, struct err *err)
 {
+	int of_nodes = nodes > 1 ? find(cells, n, "fault-of-nodes") : -1;
 	*c = (struct columns){.cause = find(cells, n, "cause"),
 			      .count = find(cells, n, "count"),
 			      .percent = find(cells, n, "percent"),
-			      .fault = find(cells, n, "fault")};
+			      .fault = of_nodes >= 0 ? of_nodes : find(cells, n, "fault")};
 	if (c->cause >= 0 && c->fault >= 0 && (c->count >= 0) != (c->percent >= 0))
 		return 0;
 	return err_set(err, -EINVAL, "%s: the columns cause, fault, and count or percent are wanted", path);
@@ -94,7 +95,8 @@ int campaign_table_read(struct campaign_file *file, const char *path, uint64_t t
 		if (*text == '#' || *text == '\n')
 			continue;
 		int n = split(text, cells);
-		rc = head ? take_row(file, cells, n, &c, total, path, err) : take_head(cells, n, &c, path, err);
+		rc = head ? take_row(file, cells, n, &c, total, path, err)
+			  : take_head(cells, n, file->nodes, &c, path, err);
 		head = true;
 	}
 	fclose(f);

@@ -126,6 +126,22 @@ Test(campaign_file, draws_on_one_node_what_it_drew_before_there_were_several)
 	cr_expect_eq(file.faults[0].node, 0);
 }
 
+Test(campaign_file, tables_may_have_another_fault_for_several_nodes)
+{
+	put(table, "cause,count,fault,fault-of-nodes\nPower,3,-,kill-node\nCable,4,-,-\nGPU,2,trap,trap\n");
+	cr_assert_eq(read("table t.csv\n"), 0, "%s", err.text);
+	cr_expect_eq(file.n, 2);
+	cr_expect_eq(file.left_out, 7);
+	cr_assert_eq(read("nodes 2\ntable t.csv\n"), 0, "%s", err.text);
+	cr_expect_eq(file.n, 5);
+	cr_expect_eq(file.left_out, 4);
+	put(table, "cause,count,fault\nPower,3,-\nGPU,2,trap\n");
+	cr_assert_eq(read("nodes 2\ntable t.csv\n"), 0, "a table without that column: %s", err.text);
+	cr_expect_eq(file.n, 2);
+	put(table, "cause,count,fault\nPower,3,kill-node\n");
+	cr_expect_eq(read("table t.csv\n"), -EINVAL);
+}
+
 Test(campaign_file, names_the_line_that_is_wrong)
 {
 	static const struct {
