@@ -245,22 +245,35 @@ static int lose_node(struct campaign *c, const struct campaign_fault *f, struct 
 	return rc;
 }
 
-/* A copy of the rank's snapshot is on another node, and that one knows. */
+/* A copy of the rank's snapshot is on another node, and that one knows. After a loss it comes with a later save. */
+static int flip_replica(const struct campaign *c, const struct campaign_fault *f, struct fault_request *q,
+			char sock[PATH_MAX], struct fault_result *result, struct err *err)
+{
+	uint64_t deadline = clock_deadline(ASK_NS);
+	bool refused = false;
+	int rc = -ENOENT;
+	while (rc && clock_now() < deadline && !cli_interrupted()) {
+		for (uint32_t k = 0; rc && k < c->nnodes; k++)
+			if (k != f->node) {
+				campaign_node_path(c, k, "s", sock);
+				rc = fault_begin(q, result, &refused, err);
+			}
+		if (rc)
+			poll(NULL, 0, 20);
+	}
+	return rc;
+}
+
 static int begin(struct campaign *c, const struct campaign_fault *f, struct fault_request *q, char sock[PATH_MAX],
 		 struct fault_result *result, struct err *err)
 {
-	bool refused = false, replica = f->entry->kind == FAULT_FLIP_REPLICA;
-	int rc = -ENOENT;
+	bool refused = false;
+	q->socket = campaign_node_path(c, f->node, "s", sock);
 	if (f->entry->actor == FAULT_BY_CAMPAIGN)
 		return lose_node(c, f, result, err);
-	q->socket = sock;
-	for (uint32_t k = 0; rc && k < c->nnodes; k++) {
-		if ((k == f->node) == replica)
-			continue;
-		campaign_node_path(c, k, "s", sock);
-		rc = fault_begin(q, result, &refused, err);
-	}
-	return rc;
+	if (f->entry->kind == FAULT_FLIP_REPLICA)
+		return flip_replica(c, f, q, sock, result, err);
+	return fault_begin(q, result, &refused, err);
 }
 
 static int cause(struct campaign *c, size_t i)
@@ -276,7 +289,7 @@ static int cause(struct campaign *c, size_t i)
 				  .for_ms = f->for_ms,
 				  .seed = c->file.seed + i};
 	uint64_t from = clock_now(), wall = clock_wall();
-	q.deadline = from + (f->entry->fires_ms + f->for_ms) * CLOCK_NS_PER_MS + ASK_NS;
+	q.deadline = from + (f->entry->fires_ms + f->for_ms) * CLOCK_NS_PER_MS + 2 * ASK_NS;
 	if (begin(c, f, &q, sock, &result, &err)) {
 		result.outcome = FAULT_NOT_FIRED;
 		snprintf(result.text, sizeof(result.text), "%s", err.text);
