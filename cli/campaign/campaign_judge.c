@@ -26,6 +26,8 @@ struct durable {
 	struct step_id id;
 	uint64_t wall_ns;
 	bool copied; /* else it is on storage */
+	uint64_t
+		until_ns; /* copied: when all nodes were started again, and the memory of all was new; 0: they were not */
 };
 
 struct judge {
@@ -96,6 +98,13 @@ static int take_durable(struct judge *j, const json_t *line)
 	return 0;
 }
 
+static void end_copies(struct judge *j, uint64_t wall_ns)
+{
+	for (size_t i = 0; i < j->ndurables; i++)
+		if (j->durables[i].copied && !j->durables[i].until_ns)
+			j->durables[i].until_ns = wall_ns;
+}
+
 /* In a file, or in memory from where it may be written. */
 static bool is_flip(const json_t *line)
 {
@@ -146,6 +155,8 @@ static int take_line(void *arg, const json_t *line)
 		return take_durable(j, line);
 	if (journal_is(line, "fault"))
 		return take_fault(j, line);
+	if (journal_is(line, "started"))
+		end_copies(j, journal_number(line, "wall_ns"));
 	if (!journal_is(line, "end"))
 		return 0;
 	const char *params = json_string_value(json_object_get(line, "params")),
@@ -227,6 +238,8 @@ static int judge_recovery(void *arg, const json_t *span)
 	v->looked_at++;
 	for (size_t i = 0; i < j->ndurables; i++) {
 		const struct durable *d = &j->durables[i];
+		if (d->until_ns && d->until_ns < ended)
+			continue;
 		if (d->wall_ns + took < ended && step_compare(id, d->id) < 0 && !is_stated(j, span, ended))
 			broken(v, "step %lu of epoch %u was restored, although step %lu of epoch %u was %s",
 			       (unsigned long)id.step, id.epoch, (unsigned long)d->id.step, d->id.epoch,

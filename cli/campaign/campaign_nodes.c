@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #define GRACE_NS (90 * CLOCK_NS_PER_S)  /* for a last checkpoint */
 #define SERVED_NS (20 * CLOCK_NS_PER_S) /* for the end of a daemon */
@@ -116,6 +117,7 @@ int campaign_kill_node(struct campaign *c, uint32_t k, const pid_t *ranks, uint3
 {
 	struct campaign_node *node = &c->nodes[k];
 	uint64_t deadline = clock_deadline(DEATH_NS);
+	char path[PATH_MAX];
 	if (!node->run.pid || !node->daemon.pid)
 		return err_set(err, -ESRCH, "node-%u is not there", k);
 	proc_signal(&node->daemon, SIGKILL);
@@ -126,6 +128,7 @@ int campaign_kill_node(struct campaign *c, uint32_t k, const pid_t *ranks, uint3
 		if (!reap(c, true))
 			poll(NULL, 0, 1);
 	bool gone = are_gone(node, ranks, n);
+	unlink(campaign_node_path(c, k, "s", path)); /* a machine that starts again has none */
 	node->status = 0;
 	node->to_run = true;
 	node->start_at = clock_deadline(for_ms * CLOCK_NS_PER_MS);

@@ -239,6 +239,21 @@ def _():
     equal(([r["start"] for r in report["recoveries"]].count(True), report["totals"]["recovered"]), (2, 3))
 
 
+@case("of several nodes, one of which is away when it is interrupted, it ends all, and goes on from its journal")
+def _():
+    text = "nodes 2\nranks 4\nat 500ms kill-node node=1 for=600s\nat 1s kill rank=1\n"
+    (top / "away.campaign").write_text(text)
+    child = subprocess.Popen([CKPT, "campaign", "--dir", top / "away", top / "away.campaign"], env=ENVIRONMENT, stderr=subprocess.PIPE)
+    journal = top / "away" / "journal"
+    until(lambda: journal.exists() and journal.read_text().count('"event":"fault"') == 1, "the node is lost")
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=2 * DEADLINE)  # its job has 90 s to end
+    equal(child.returncode, CANCELLED)
+    equal(list((top / "away").glob("*.s")), [], "the daemons have ended")
+    document = campaign(text, "away", "--resume")
+    equal([document["fired"], document["exit"]], [2, 0])
+
+
 @case("a fault that does not fire, and a load that stays under its floor, are no success")
 def _():
     document = campaign("ranks 2\nleast-steps 1000000000\nat 100ms kill rank=0\n", "idle", code=PARTIAL)

@@ -191,6 +191,17 @@ Test(campaign_judge, what_was_replicated_before_a_node_was_killed_must_be_restor
 	cr_expect_str_eq(judge(DURABLE("10") REPLICATED("12") END), "");
 }
 
+#define STARTED(ns) "{\"event\":\"started\",\"wall_ns\":" ns "}\n"
+
+Test(campaign_judge, copies_end_with_the_nodes_and_what_is_durable_does_not)
+{
+	put("spans", RECOVERY("11", "9000", "null"));
+	cr_expect_str_eq(judge(STARTED("500") DURABLE("10") REPLICATED("12") STARTED("5000") END), "");
+	cr_expect_str_eq(judge(STARTED("500") DURABLE("10") REPLICATED("12") STARTED("9500") END), "restored ");
+	put("spans", RECOVERY("9", "9000", "null"));
+	cr_expect_str_eq(judge(STARTED("500") DURABLE("10") REPLICATED("12") STARTED("5000") END), "restored ");
+}
+
 #define BEGIN(nodes) "{\"event\":\"begin\",\"nodes\":" nodes "}\n"
 
 Test(campaign_judge, every_node_of_several_is_judged)
