@@ -51,6 +51,7 @@ static void tick(struct coordinator_host *host, uint64_t now)
 	if (host->retry_ns && now >= host->retry_ns)
 		host_persist(host, coord_view(host->coord).epoch, coord_reason(host->coord));
 	host_expire(host);
+	coord_standstill_tick(host->coord);
 	host_spill_tick(host);
 }
 

@@ -16,6 +16,7 @@
  *            ── one wants it written ──► MAKE ── made ──► WRITE ── all prepared ──► SEAL (MANIFEST.json) ──► ▲
  *            ── anything fails ──► DROP ── out of the way ──► CLEAR ── all have deleted what they wrote ──► REMOVE
  *   schedule ── a rank will ask for a step that none has; when the epoch goes on from another coordinator: all have said what they have ──► SCHEDULE
+ *   standstill ── the ranks of a node give no heartbeat (SILENT) ── those of all nodes ──► STANDSTILL, with who is waited for ── some do ──► over
  *   spill   ── the world changes, nodes are lost ──► LOOK ── chosen ──► GATHER ──► MAKE ──► WRITE ──► SEAL, or as a save that fails
  *
  * MAKE, SEAL, DROP and REMOVE go to the coordinator's own daemon, which alone makes, names and removes directories (checkpoint/directory.h). */
@@ -73,6 +74,7 @@ struct coord_survey {
  * (PREPARED); with the flag a checkpoint is in it, which is compared. CLEAR: what the node wrote of a save that has failed is
  * deleted, unless the flag says that it is to be kept (CLEARED).
  * SCHEDULE: which steps are saved, of those behind the last one.
+ * STANDSTILL: all ranks of the job stand still, and which one the others wait for; or they do no longer. It changes nothing.
  * SPILL: a node, also one without ranks, has its part in bringing to storage what is only in memory (SPILLED). */
 struct coord_orders {
 	void *arg;
@@ -133,6 +135,7 @@ bool coord_has_finished(const struct coord *c, uint32_t node);
  * CLEARED, in any epoch: the node has nothing in the directory of a save that has failed. FORGOT, in any epoch: it knows nothing of the save
  * any more; when no node does it may be made anew, should it have failed.
  * SCHEDULE_WANTED: a rank of the node asks for a step that no schedule has, or will soon; and the newest that the node has.
+ * SILENT: the ranks of the node stand still, and where each of them is; or they do no longer.
  * SPILLED, in any epoch: what became of its part of a spill. */
 void coord_input(struct coord *c, struct coord_from from, const struct peer_report *r);
 /* Its ranks have finished. True when there were any. */
@@ -159,6 +162,9 @@ void coord_spill_begin(struct coord *c);
 void coord_spill_give_up(struct coord *c);
 /* What is told first of all that a restore passes over. */
 void coord_preface(struct coord *c, const char *text);
+
+/* Tells the nodes what has been found of a standstill; every tick. */
+void coord_standstill_tick(struct coord *c);
 
 void coord_surveyed(struct coord *c, const struct coord_survey *survey);
 /* A node that was asked has not answered for so long: which (UINT32_MAX: one that is not there), and about which save. False: there is none.

@@ -14,6 +14,7 @@ struct coord_node {
 	bool finished;  /* they have said goodbye and ended: until they are needed again */
 	bool joining, restoring;
 	bool shares_known, parts_known;
+	bool silent;              /* its ranks are (coordinator/standstill.c) */
 	bool schedule_heard;      /* it has said what it has, since this coordinator asks */
 	struct job_blobs blobs;   /* of each of its ranks that wait to enter */
 	struct shares shares;     /* of what is replicated */
@@ -89,6 +90,15 @@ struct coord_schedule {
 	struct schedule last; /* that was told; number 0: none */
 };
 
+/* Whether all ranks stand still, and who the others wait for (coordinator/standstill.c). */
+struct coord_standstill {
+	uint32_t silent;     /* ranks of the nodes whose ranks are */
+	struct suspect *all; /* by rank: of nodes that are silent, as was reported last; NULL: none was yet */
+	bool changed;        /* it is to be judged anew */
+	uint64_t told_ns;    /* when the nodes were told last */
+	struct peer_standstill told;
+};
+
 struct coord {
 	const struct coord_orders *orders;
 	char job[NAME_JOB_MAX];
@@ -119,6 +129,7 @@ struct coord {
 	char preface[WIRE_TEXT_MAX]; /* what is told first of all that a restore passes over */
 	struct coord_copy copy;
 	struct coord_schedule schedule;
+	struct coord_standstill standstill;
 	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
 	struct step_id deviated;   /* the first in which replicas differed, since the epoch began; epoch 0: none */
 	struct step_id left_out[COORD_LEFT_OUT]; /* by some rank; a ring; epoch 0: unused */
@@ -173,6 +184,11 @@ void coord_forgot(struct coord *c, uint32_t node, struct step_id id);
 void coord_schedule_wanted(struct coord *c, struct coord_from from, const struct peer_schedule_wanted *m);
 /* All have entered an epoch that nobody has told of schedules in. */
 void coord_schedule_enter(struct coord *c);
+
+void coord_silent(struct coord *c, struct coord_from from, const struct peer_silent *m);
+/* The node may have other ranks from now on; all may be at something else. */
+void coord_standstill_leave(struct coord *c, uint32_t node);
+void coord_standstill_forget(struct coord *c);
 
 /* The node has so many from now on; what it has said of others is undone. */
 void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks);

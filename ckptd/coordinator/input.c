@@ -87,6 +87,9 @@ void coord_input(struct coord *c, struct coord_from from, const struct peer_repo
 	case PEER_SCHEDULE_WANTED:
 		coord_schedule_wanted(c, from, &r->schedule_wanted);
 		return;
+	case PEER_SILENT:
+		coord_silent(c, from, &r->silent);
+		return;
 	case PEER_FORGOT:
 		coord_forgot(c, from.node, r->save.id);
 		return;

@@ -16,6 +16,7 @@ void coordinator_link_up(struct job *job)
 	resize_apart(job, true);
 	resize_say(job);
 	halt_together(job);
+	standstill_anew(job);
 	if (job->nlocal)
 		participant_join(job);
 }
@@ -25,6 +26,7 @@ void coordinator_link_down(struct job *job)
 	char who[WIRE_TEXT_MAX];
 	halt_apart(job);
 	finish_apart(job);
+	standstill_anew(job);
 	job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
 	log_warn("job %s: %s: no save is completed until that is over", job->name,
 		 coordinator_text(job->control, job->name, who, sizeof(who)));

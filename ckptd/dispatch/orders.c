@@ -113,6 +113,7 @@ static void obey(struct job *job, const struct peer_order *order)
 			saves_report_anew(&job->saves);
 		if (order->word.epoch == job->epoch)
 			interval_report_anew(job);
+		standstill_anew(job);
 		return;
 	case PEER_RANK_WANTED:
 		tell(job, &order->word);
@@ -157,6 +158,9 @@ static void obey(struct job *job, const struct peer_order *order)
 		return;
 	case PEER_SCHEDULE:
 		interval_hear(job, &order->schedule);
+		return;
+	case PEER_STANDSTILL:
+		standstill_hear(job, &order->standstill);
 		return;
 	case PEER_CLEAR:
 		saves_clear(&job->saves, &order->save);

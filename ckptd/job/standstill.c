@@ -4,10 +4,16 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "catalog/room.h"
+#include "cluster/room.h"
 #include "job/job.h"
+#include "participant/room.h"
+#include "replication/room.h"
 #include "runtime/room.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#define SAY_AGAIN_NS CLOCK_NS_PER_S /* that a rank is elsewhere */
 
 /* ---- by numbers and the clock ---------------------------------------------------------------------------------- */
 
@@ -19,52 +25,87 @@ static uint64_t last_beat(const struct suspect *all, uint32_t n)
 	return last;
 }
 
-static bool stands(uint64_t last_ns, uint64_t longest_ns, uint64_t now)
+uint64_t standstill_silence(uint64_t longest_ns)
 {
-	uint64_t most = STANDSTILL_STEPS * min_u64(longest_ns, UINT64_MAX / 4) + STANDSTILL_MORE_NS;
-	return longest_ns && last_ns && last_ns < now && now - last_ns > most;
+	return STANDSTILL_STEPS * min_u64(longest_ns, UINT64_MAX / 4) + STANDSTILL_MORE_NS;
 }
 
-static void name(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t now)
+static bool silent(const struct suspect *all, uint32_t n, uint64_t longest_ns, uint64_t now)
 {
-	char text[CULPRIT_TEXT_MAX];
-	const struct suspect *c = culprit_find(all, n, now);
-	s->named = culprit_stands_out(all, n, c);
-	s->rank = c->rank;
-	culprit_text(all, n, c, text);
-	if (s->named)
-		snprintf(s->text, sizeof(s->text), "rank %u is waited for: %s", c->rank, text);
-	else
-		snprintf(s->text, sizeof(s->text), "none of its ranks here stands out: rank %u was %s", c->rank, text);
+	uint64_t last = last_beat(all, n);
+	return longest_ns && last && last < now && now - last > standstill_silence(longest_ns);
+}
+
+static bool are_at_the_same(const struct suspect *a, const struct suspect *b)
+{
+	return a->rank == b->rank && a->stopped == b->stopped && a->is.step == b->is.step &&
+	       a->is.in_collective == b->is.in_collective && a->is.collective == b->is.collective &&
+	       a->is.bytes == b->is.bytes && !strcmp(a->is.op, b->is.op);
+}
+
+static struct suspect with_age(struct suspect s, uint64_t now)
+{
+	s.is.beat_ns = now - min_u64(s.is.beat_ns, now);
+	return s;
+}
+
+static void make(struct peer_silent *m, const struct suspect *all, uint32_t n, uint64_t now)
+{
+	m->n = n;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = i;
+		for (; at && m->of[at - 1].rank > all[i].rank; at--)
+			m->of[at] = m->of[at - 1];
+		m->of[at] = with_age(all[i], now);
+	}
+}
+
+static bool tells_the_same(const struct peer_silent *a, const struct peer_silent *b)
+{
+	bool same = a->n == b->n;
+	for (uint32_t i = 0; same && i < a->n; i++)
+		same = are_at_the_same(&a->of[i], &b->of[i]);
+	return same;
 }
 
 bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t longest_ns, uint64_t now)
 {
-	uint64_t last = last_beat(all, n);
-	struct standstill was = *s;
-	if (!stands(last, longest_ns, now)) {
-		s->is = s->named = false;
-		return was.is;
-	}
-	s->is = true;
-	s->since_ns = last;
-	name(s, all, n, now);
-	return !was.is || was.named != s->named || (s->named && was.rank != s->rank);
+	struct peer_silent m = {0};
+	if (silent(all, n, longest_ns, now))
+		make(&m, all, n, now);
+	bool goes_on = m.n && s->said.n;
+	if (tells_the_same(&m, &s->said) || (goes_on && now - s->said_ns < SAY_AGAIN_NS))
+		return false;
+	s->said = m;
+	s->said_ns = now;
+	return true;
 }
 
 /* ---- of a job --------------------------------------------------------------------------------------------------- */
 
-static void tell(const struct job *job, uint64_t stood_ns)
+static void tell(const struct job *job, const char *kind, const char *text)
+{
+	log_info("job %s: %s", job->name, text);
+	catalog_event(job->storage->catalog, job->name, (struct step_id){.epoch = job->epoch}, kind, text);
+}
+
+static void begin(const struct job *job, uint64_t now)
 {
 	const struct standstill *s = &job->standstill;
 	char text[sizeof(s->text) + 64];
-	const char *kind = s->is ? "standstill" : "standstill-over";
-	if (s->is)
-		snprintf(text, sizeof(text), "no heartbeat for %.1f s: %s", (double)stood_ns / 1e9, s->text);
-	else
-		snprintf(text, sizeof(text), "heartbeats come again after %.1f s", (double)stood_ns / 1e9);
-	log_info("job %s: %s", job->name, text);
-	catalog_event(job->storage->catalog, job->name, (struct step_id){.epoch = job->epoch}, kind, text);
+	snprintf(text, sizeof(text), "no heartbeat for %.1f s: %s", (double)(now - s->since_ns) / 1e9, s->text);
+	tell(job, "standstill", text);
+}
+
+static void end(struct job *job, const char *how, uint64_t now)
+{
+	struct standstill *s = &job->standstill;
+	char text[128];
+	if (!s->is)
+		return;
+	s->is = s->named = false;
+	snprintf(text, sizeof(text), "%s after %.1f s", how, (double)(now - min_u64(s->since_ns, now)) / 1e9);
+	tell(job, "standstill-over", text);
 }
 
 static void take(struct suspect *s, const struct rank *rank)
@@ -120,8 +161,8 @@ static bool arm(struct standstill *s, const struct suspect *all, uint32_t n, uin
 void standstill_tick(struct job *job, uint64_t now)
 {
 	struct standstill *s = &job->standstill;
-	struct suspect all[WIRE_LOCAL_MAX];
-	uint64_t since = s->since_ns, longest = 0;
+	struct suspect all[WIRE_LOCAL_MAX] = {0};
+	uint64_t longest = 0;
 	uint32_t n = 0;
 	if (all_at_work(job)) {
 		for (; n < job->nlocal; n++)
@@ -130,9 +171,61 @@ void standstill_tick(struct job *job, uint64_t now)
 	} else {
 		s->epoch = 0;
 	}
-	if (s->is || stands(last_beat(all, n), longest, now)) /* what costs a look into /proc */
+	if (silent(all, n, longest, now)) /* what costs a look into /proc */
 		for (uint32_t i = 0; i < n; i++)
 			all[i].stopped = process_is_stopped(job->ranks[i].pid);
-	if (standstill_look(s, all, n, longest, now))
-		tell(job, now - (s->is ? s->since_ns : since));
+	if (!standstill_look(s, all, n, longest, now))
+		return;
+	participant_say(job, &(struct peer_report){.type = PEER_SILENT, .silent = s->said});
+	if (!s->said.n)
+		end(job, "heartbeats come again", now);
+}
+
+/* ---- of the coordinator ----------------------------------------------------------------------------------------- */
+
+/* Of the epoch that the ranks here are in; and they have not gone on meanwhile. */
+static bool counts(const struct job *job, const struct peer_standstill *m)
+{
+	bool known = m->rank < job->world && (!job->spread || m->node < job->peers->roster->n);
+	return m->epoch == job->epoch && (!m->is || (known && job->standstill.said.n));
+}
+
+static void describe(const struct job *job, const struct peer_standstill *m, char *dst, size_t size)
+{
+	char who[NAME_NODE_MAX + 32];
+	if (job->spread)
+		snprintf(who, sizeof(who), "rank %u on node %s", m->rank, job->peers->roster->nodes[m->node].name);
+	else
+		snprintf(who, sizeof(who), "rank %u", m->rank);
+	if (m->named)
+		snprintf(dst, size, "%s is waited for: %s", who, m->text);
+	else
+		snprintf(dst, size, "none of its ranks stands out: %s was %s", who, m->text);
+}
+
+void standstill_hear(struct job *job, const struct peer_standstill *m)
+{
+	struct standstill *s = &job->standstill;
+	uint64_t now = clock_now();
+	if (!counts(job, m))
+		return;
+	if (!m->is) {
+		end(job, "heartbeats come again", now);
+		return;
+	}
+	bool news = !s->is || s->named != m->named || (m->named && s->rank != m->rank);
+	s->is = true;
+	s->since_ns = now - min_u64(m->silent_ns, now);
+	s->named = m->named;
+	s->rank = m->rank;
+	s->node = m->node;
+	describe(job, m, s->text, sizeof(s->text));
+	if (news)
+		begin(job, now);
+}
+
+void standstill_anew(struct job *job)
+{
+	job->standstill.said.n = 0;
+	end(job, "the coordinator is lost or another one", clock_now());
 }

@@ -1,33 +1,45 @@
-/* Standstill: no rank of this node has given a heartbeat for far longer than a step takes, and who the others wait for, by the flight records
- * (format/arena/culprit.h). It is known long before hang-timeout, which a step of any job must fit in: the measure is the job's own steps. It
- * tells, and ends nobody: ckpt run --hang-timeout does. Belongs to the loop's thread. */
+/* Standstill: no rank of a job gives a heartbeat any more, for far longer than a step takes, and all wait for one. It is known long before
+ * hang-timeout, which a step of any job must fit in: the measure is the job's own steps. Each node tells the coordinator when its ranks are silent,
+ * and where each of them is; when those of all nodes are, the coordinator says for which rank they wait (coordinator/standstill.c). That is told,
+ * and ends nobody: ckpt run --hang-timeout does. Belongs to the loop's thread.
+ *
+ *   here: heartbeats ── none for longer than standstill_silence() ──► silent (SILENT) ── one comes ──► heartbeats (SILENT, of no rank)
+ *   job:  at work ── STANDSTILL ──► stands still ── STANDSTILL without the flag, or a heartbeat here ──► at work */
 #ifndef CKPTD_JOB_STANDSTILL_H
 #define CKPTD_JOB_STANDSTILL_H
 
-#include "format/arena/culprit.h"
-#include "format/message/wire.h"
+#include "format/message/peer_coord.h"
 
 struct job;
 
-/* Steps of the longest of the recent ones, and so much more; once so many steps are known. */
+/* Steps of the longest of the recent ones, and so much more; once so many steps are known. The rest of 2 s is for the messages. */
 enum { STANDSTILL_STEPS = 2, STANDSTILL_KNOWN = 8 };
-#define STANDSTILL_MORE_NS 2000000000ull
+#define STANDSTILL_MORE_NS 1800000000ull
 
 struct standstill {
 	bool is;
-	uint64_t since_ns; /* the last heartbeat of any rank; while `is` */
-	bool named;        /* `rank` stands out; else it is not known, or is on another node */
-	uint32_t rank;
-	char text[CULPRIT_TEXT_MAX + 64]; /* a sentence without its beginning: "rank 1 is waited for: …"; while `is` */
+	uint64_t since_ns;   /* the last heartbeat of any rank of the job; while `is` */
+	bool named;          /* `rank` stands out; else nobody knows who is waited for */
+	uint32_t rank, node; /* node: that has it, in the roster */
+	char text[CULPRIT_TEXT_MAX + NAME_NODE_MAX +
+		  128]; /* a sentence without its beginning: "rank 1 is waited for: …"; while `is` */
 	/* private */
 	uint32_t epoch; /* in which it is looked; 0: in none */
 	bool armed;     /* all ranks have made a step since: what they loaded is behind them */
 	uint64_t steps[WIRE_LOCAL_MAX];
+	struct peer_silent said; /* to the coordinator; n 0: nothing, or that it is over */
+	uint64_t said_ns;
 };
 
-/* longest_ns: of the recent steps; 0: too few are known. True: it has begun, or is over, or another rank is named. */
+/* How long they give no heartbeat before they are silent. longest_ns: of the recent steps. */
+uint64_t standstill_silence(uint64_t longest_ns);
+/* longest_ns: 0: too few are known. True: s->said is new, and to be reported. */
 bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t longest_ns, uint64_t now);
 /* The ranks of the job here; every tick. */
 void standstill_tick(struct job *job, uint64_t now);
+/* The coordinator has judged. */
+void standstill_hear(struct job *job, const struct peer_standstill *m);
+/* Whoever coordinates from now on knows nothing of it. */
+void standstill_anew(struct job *job);
 
 #endif

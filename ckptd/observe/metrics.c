@@ -171,7 +171,7 @@ static const struct job_metric job_metrics[] = {
 	{"ckpt_job_ranks", "gauge", "World size.", world, false},
 	{"ckpt_job_ranks_joined", "gauge", "Ranks that take part in the epoch.", ranks_joined, false},
 	{"ckpt_job_epoch", "gauge", "The epoch; it rises with each loss.", epoch, false},
-	{"ckpt_job_standstill", "gauge", "1: no rank here has given a heartbeat for far longer than a step.",
+	{"ckpt_job_standstill", "gauge", "1: no rank of the job has given a heartbeat for far longer than a step.",
 	 standstill, false},
 	{"ckpt_saves_captured_total", "counter", "Saves that were complete in memory on every rank.", ncaptured, false},
 	{"ckpt_saves_replicated_total", "counter", "Saves of which other nodes held copies for every rank.",

@@ -292,12 +292,15 @@ static json_t *stragglers_json(const struct straggler_watch *w)
 	return list;
 }
 
-static json_t *standstill_json(const struct standstill *s, uint64_t now)
+static json_t *standstill_json(const struct job *job, uint64_t now)
 {
+	const struct standstill *s = &job->standstill;
+	const char *node = job->spread ? job->peers->roster->nodes[s->node].name : job->runtime->config.node;
 	if (!s->is)
 		return json_null();
-	return json_pack("{s:o, s:o, s:o}", "for_ms", plain_json_ms(s->since_ns <= now, now - s->since_ns), "rank",
-			 s->named ? json_integer((json_int_t)s->rank) : json_null(), "text", plain_json_text(s->text));
+	return json_pack("{s:o, s:o, s:o, s:o}", "for_ms", plain_json_ms(s->since_ns <= now, now - s->since_ns), "rank",
+			 s->named ? json_integer((json_int_t)s->rank) : json_null(), "node",
+			 s->named ? plain_json_text(node) : json_null(), "text", plain_json_text(s->text));
 }
 
 static json_t *faults_json(const struct faults *faults, const struct job *job)
@@ -324,8 +327,8 @@ static json_t *job_json(const struct observe *observe, struct job *job, uint64_t
 		(json_int_t)job->saves.committed, "failed", (json_int_t)job->saves.failed, "verified",
 		(json_int_t)job->saves.verified, "saves", saves_json(&job->save_stats), "copies", copies_json(job),
 		"recoveries", recoveries_json(job), "faults", faults_json(observe->faults, job), "stragglers",
-		stragglers_json(&job->stragglers), "standstill", standstill_json(&job->standstill, now), "loss",
-		loss_json(job), "interval", interval_json(job), "policy", policy_json(&job->policy));
+		stragglers_json(&job->stragglers), "standstill", standstill_json(job, now), "loss", loss_json(job),
+		"interval", interval_json(job), "policy", policy_json(&job->policy));
 }
 
 static json_t *disk_json(const struct observe *observe)

@@ -99,6 +99,7 @@ void hang_tick(struct launch *launch, uint64_t now)
 	if (now < hang_next(launch))
 		return;
 	uint32_t n = suspects(launch, all);
+	culprit_count(all, n);
 	const struct suspect *s = culprit_find(all, n, now - launch->options.hang_ns / 2);
 	struct launch_rank *rank = s ? ranks_find(launch, s->rank) : NULL;
 	if (!rank || (launch->options.nodes > 1 && is_spared(launch, all, n, s, now)))

@@ -99,10 +99,13 @@ static void coordination(void)
 	REPORT(PEER_CAPACITY, .assignment = {4, 2, 2, true, false, false, 3, 4, 2, {1, 0}});
 	REPORT(PEER_REPLICA_DIGESTS, .replica_digests = {id, 3, {{5, 6, 1}, {5, 7, 1}, {9, 8, 300}}});
 	REPORT(PEER_SCHEDULE_WANTED, .schedule_wanted = {30, {3, 2, 16, 48, 30, 16, 5, 0, 1000}, 4, 40, 64});
+	REPORT(PEER_SILENT,
+	       .silent = {2, {{0, true, 0, {5, 7}}, {1, false, 0, {6, 7, 0, true, 9, 4096, 0, "reduce"}}}});
 	REPORT(PEER_COMPARED, .compared = {ask, 3, {{0, 5}, {1, 6}, {1, 7}}, ""});
 	ask.count = 1;
 	ORDER(PEER_COMPARE, .compare = ask);
 	ORDER(PEER_SCHEDULE, .schedule = {3, 2, 16, 48, 30, 16, 5, 0, 1000});
+	ORDER(PEER_STANDSTILL, .standstill = {3, true, true, 1, 0, 1000, "last at step 7"});
 	ORDER(PEER_ADOPT, .word = {.epoch = 3, .flag = true});
 	ORDER(PEER_INVALIDATE_PLAN, .number = 3);
 	ORDER(PEER_FINISH_STATE, .number = PEER_DISMISSED);

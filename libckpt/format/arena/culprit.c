@@ -2,24 +2,50 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static bool alike(const struct flight_view *a, const struct flight_view *b)
+static int compare(uint64_t a, uint64_t b)
 {
-	return a->in_collective && b->in_collective && a->collective == b->collective && a->bytes == b->bytes &&
-	       !strcmp(a->op, b->op);
+	return (a > b) - (a < b);
 }
 
-/* Ranks that are in the same collective, itself included. */
-static uint32_t count_alike(const struct suspect *all, uint32_t n, const struct flight_view *is)
+static int by_collective(const void *left, const void *right)
 {
-	uint32_t count = 0;
-	for (uint32_t i = 0; i < n; i++)
-		count += alike(is, &all[i].is);
-	return count;
+	const struct flight_view *a = &((const struct suspect *)left)->is, *b = &((const struct suspect *)right)->is;
+	int c = compare(a->in_collective, b->in_collective);
+	if (!c)
+		c = compare(a->collective, b->collective);
+	if (!c)
+		c = compare(a->bytes, b->bytes);
+	return c ? c : strcmp(a->op, b->op);
 }
 
-static bool more_suspect(const struct suspect *all, uint32_t n, const struct suspect *a, const struct suspect *b)
+static int by_rank(const void *left, const void *right)
+{
+	return compare(((const struct suspect *)left)->rank, ((const struct suspect *)right)->rank);
+}
+
+static bool alike(const struct suspect *a, const struct suspect *b)
+{
+	return a->is.in_collective && !by_collective(a, b);
+}
+
+void culprit_count(struct suspect *all, uint32_t n)
+{
+	if (n) /* qsort wants memory, if of no length */
+		qsort(all, n, sizeof(*all), by_collective);
+	for (uint32_t from = 0, to = 0; from < n; from = to) {
+		while (to < n && !by_collective(&all[from], &all[to]))
+			to++;
+		for (uint32_t i = from; i < to; i++)
+			all[i].alike = all[i].is.in_collective ? to - from : 0;
+	}
+	if (n)
+		qsort(all, n, sizeof(*all), by_rank);
+}
+
+static bool more_suspect(const struct suspect *a, const struct suspect *b)
 {
 	if (a->stopped != b->stopped)
 		return a->stopped;
@@ -27,9 +53,8 @@ static bool more_suspect(const struct suspect *all, uint32_t n, const struct sus
 		return !a->is.in_collective;
 	if (a->is.in_collective && a->is.collective != b->is.collective)
 		return a->is.collective < b->is.collective;
-	uint32_t like_a = count_alike(all, n, &a->is), like_b = count_alike(all, n, &b->is);
-	if (a->is.in_collective && like_a != like_b)
-		return like_a < like_b;
+	if (a->alike != b->alike) /* 0 where they are in none */
+		return a->alike < b->alike;
 	if (a->is.step != b->is.step)
 		return a->is.step < b->is.step;
 	return a->is.beat_ns < b->is.beat_ns;
@@ -39,7 +64,7 @@ const struct suspect *culprit_find(const struct suspect *all, uint32_t n, uint64
 {
 	const struct suspect *worst = NULL;
 	for (uint32_t i = 0; i < n; i++)
-		if (all[i].is.beat_ns <= silent_ns && (!worst || more_suspect(all, n, &all[i], worst)))
+		if (all[i].is.beat_ns <= silent_ns && (!worst || more_suspect(&all[i], worst)))
 			worst = &all[i];
 	return worst;
 }
@@ -48,7 +73,7 @@ bool culprit_stands_out(const struct suspect *all, uint32_t n, const struct susp
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct flight_view *a = &all[i].is, *b = &culprit->is;
-		bool same = alike(a, b) || (!a->in_collective && !b->in_collective);
+		bool same = alike(&all[i], culprit) || (!a->in_collective && !b->in_collective);
 		if (!same || a->step != b->step || all[i].stopped != culprit->stopped)
 			return true;
 	}
@@ -71,13 +96,12 @@ static const struct suspect *most_others(const struct suspect *all, uint32_t n, 
 	const struct suspect *most = NULL;
 	*count = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t like = count_alike(all, n, &all[i].is);
-		if (&all[i] == culprit || like <= *count)
+		if (&all[i] == culprit || all[i].alike <= *count)
 			continue;
 		most = &all[i];
-		*count = like;
+		*count = all[i].alike;
 	}
-	return most && !alike(&most->is, &culprit->is) ? most : NULL;
+	return most && !alike(most, culprit) ? most : NULL;
 }
 
 const char *culprit_text(const struct suspect *all, uint32_t n, const struct suspect *culprit,

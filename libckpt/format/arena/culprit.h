@@ -8,12 +8,15 @@
 
 struct suspect {
 	uint32_t rank;
-	bool stopped; /* its process is (SIGSTOP) */
+	bool stopped;   /* its process is (SIGSTOP) */
+	uint32_t alike; /* ranks that are in the same collective, itself included: by culprit_count() */
 	struct flight_view is;
 };
 
 enum { CULPRIT_TEXT_MAX = 320 };
 
+/* First of all, and again when anything has changed. Leaves them in the order of their ranks. In n log n: a job may have many thousands. */
+void culprit_count(struct suspect *all, uint32_t n);
 /* Among those whose last heartbeat was at silent_ns or before: who beat later is not to blame, though the first to be overdue may be one that
  * waits for another. NULL: there is none. */
 const struct suspect *culprit_find(const struct suspect *all, uint32_t n, uint64_t silent_ns);

@@ -37,6 +37,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_LEFT_OUT] = "LEFT_OUT",
 	[PEER_RECOVERED] = "RECOVERED",
 	[PEER_SCHEDULE_WANTED] = "SCHEDULE_WANTED",
+	[PEER_SILENT] = "SILENT",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_RANK_WANTED] = "RANK_WANTED",
@@ -64,6 +65,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_ANNOUNCE] = "ANNOUNCE",
 	[PEER_RESUME] = "RESUME",
 	[PEER_SCHEDULE] = "SCHEDULE",
+	[PEER_STANDSTILL] = "STANDSTILL",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
 	[PEER_COMPARE] = "COMPARE",
@@ -219,6 +221,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_SCHEDULE_WANTED:
 		peer_schedule_wanted_put(out, &m->schedule_wanted);
 		break;
+	case PEER_SILENT:
+		peer_silent_put(out, &m->silent);
+		break;
 	default: /* NOT_JOINING, NOT_RESTORING: no more than this */
 		if (is_of_save(m->type))
 			peer_save_put(out, &m->save);
@@ -287,6 +292,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_SCHEDULE_WANTED:
 		peer_schedule_wanted_get(r, &m->schedule_wanted);
 		return;
+	case PEER_SILENT:
+		peer_silent_get(r, &m->silent);
+		return;
 	default:
 		if (is_of_save(m->type))
 			peer_save_get(r, &m->save);
@@ -342,6 +350,8 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_recovered_check(&m->recovered, err);
 	case PEER_SCHEDULE_WANTED:
 		return peer_schedule_wanted_check(&m->schedule_wanted, err);
+	case PEER_SILENT:
+		return peer_silent_check(&m->silent, err);
 	default:
 		return is_of_save(m->type) ? peer_save_check(m->type, &m->save, err) : 0;
 	}

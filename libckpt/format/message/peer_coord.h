@@ -5,6 +5,7 @@
 #define CKPT_FORMAT_PEER_COORD_H
 
 #include "format/arena/arena.h"
+#include "format/arena/culprit.h"
 #include "format/arena/job_blobs.h"
 #include "format/arena/schedule.h"
 #include "format/files/manifest.h"
@@ -230,6 +231,14 @@ struct peer_schedule_wanted {
 	uint64_t memory_every, storage_every, steps;
 };
 
+/* No rank of the node has given a heartbeat for far longer than a step takes, and where each of them is; n 0: that is over. */
+struct peer_silent {
+	uint32_t n;
+	/* By rising rank. is.beat_ns: how long ago its last heartbeat was, since each node has a clock of its own; its phase and since when it is in
+	 * the collective are not told. */
+	struct suspect of[WIRE_LOCAL_MAX];
+};
+
 /* From a node. */
 struct peer_report {
 	enum peer_type type;
@@ -258,6 +267,7 @@ struct peer_report {
 		struct peer_compared compared;
 		struct peer_recovered recovered; /* of the job, whether or not it is still there */
 		struct peer_schedule_wanted schedule_wanted;
+		struct peer_silent silent;
 	};
 };
 
@@ -268,6 +278,15 @@ struct peer_word {
 		    END: what is held stays */
 	int32_t rc;
 	char text[WIRE_TEXT_MAX];
+};
+
+/* No rank of the job gives a heartbeat; without the flag: that is over. */
+struct peer_standstill {
+	uint32_t epoch;
+	bool is, named;      /* named: the others wait for the rank; else it is only the first, and none stands out */
+	uint32_t rank, node; /* node: that has it, in the roster */
+	uint64_t silent_ns;  /* how long ago the last heartbeat of any of them was */
+	char text[CULPRIT_TEXT_MAX]; /* where the rank is, and where most others are */
 };
 
 /* From the coordinator. */
@@ -294,6 +313,7 @@ struct peer_order {
 		struct peer_answer answer;
 		struct peer_compare compare;
 		struct schedule schedule;
+		struct peer_standstill standstill;
 	};
 };
 

@@ -49,6 +49,9 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_SCHEDULE:
 		schedule_encode(out, &m->schedule);
 		break;
+	case PEER_STANDSTILL:
+		peer_standstill_put(out, &m->standstill);
+		break;
 	case PEER_COMMAND:
 		wire_command_put(out, &m->command);
 		break;
@@ -113,6 +116,9 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 		return;
 	case PEER_SCHEDULE:
 		schedule_decode(r, &m->schedule);
+		return;
+	case PEER_STANDSTILL:
+		peer_standstill_get(r, &m->standstill);
 		return;
 	case PEER_COMMAND:
 		wire_command_get(r, &m->command);
@@ -182,6 +188,8 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_SCHEDULE:
 		rc = schedule_check(&m->schedule, false, err);
 		return rc ? err_prefix(err, rc, "%s message", peer_coord_name(m->type)) : 0;
+	case PEER_STANDSTILL:
+		return peer_standstill_check(&m->standstill, err);
 	case PEER_COMMAND:
 		return peer_command_check(&m->command, err);
 	case PEER_ANSWER:

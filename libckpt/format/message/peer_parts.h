@@ -53,6 +53,14 @@ void peer_compared_put(struct wbuf *out, const struct peer_compared *m);
 void peer_compared_get(struct rbuf *r, struct peer_compared *m);
 int peer_compared_check(const struct peer_compared *m, struct err *err);
 
+/* peer_standstill.c */
+void peer_silent_put(struct wbuf *out, const struct peer_silent *m);
+void peer_silent_get(struct rbuf *r, struct peer_silent *m);
+int peer_silent_check(const struct peer_silent *m, struct err *err);
+void peer_standstill_put(struct wbuf *out, const struct peer_standstill *m);
+void peer_standstill_get(struct rbuf *r, struct peer_standstill *m);
+int peer_standstill_check(const struct peer_standstill *m, struct err *err);
+
 /* peer_spill.c */
 void peer_part_put(struct wbuf *out, const struct peer_part *m);
 void peer_part_get(struct rbuf *r, struct peer_part *m);

@@ -142,6 +142,10 @@ static void on_order(void *arg, uint32_t node, const struct peer_order *order)
 		t->schedule = order->schedule;
 		t->schedules++;
 		return;
+	case PEER_STANDSTILL:
+		t->standstill = order->standstill;
+		t->standstills++;
+		return;
 	case PEER_SPILL:
 		t->spills[order->spill.owner] = order->spill;
 		t->spill_orders++;

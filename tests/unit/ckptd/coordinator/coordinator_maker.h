@@ -25,9 +25,11 @@ extern struct told {
 	int passed;
 	bool found, kept;
 	uint32_t spill_orders;
-	enum peer_finish_state finish;   /* the last; 0: none */
-	struct peer_spill spills[NODES]; /* the last, by owner */
-	uint32_t lost;                   /* with the last raise */
+	uint32_t standstills;
+	struct peer_standstill standstill; /* the last */
+	enum peer_finish_state finish;     /* the last; 0: none */
+	struct peer_spill spills[NODES];   /* the last, by owner */
+	uint32_t lost;                     /* with the last raise */
 	char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 } told[NODES];
 /* What the coordinator's own daemon was ordered. */

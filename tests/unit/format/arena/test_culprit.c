@@ -2,7 +2,9 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { N = 4 };
 
@@ -27,6 +29,7 @@ TestSuite(culprit, .init = setup);
 
 static uint32_t found(void)
 {
+	culprit_count(all, N);
 	const struct suspect *c = culprit_find(all, N, 1000);
 	cr_assert(c);
 	return c->rank;
@@ -35,6 +38,7 @@ static uint32_t found(void)
 static const char *text(uint32_t at)
 {
 	static char dst[CULPRIT_TEXT_MAX];
+	culprit_count(all, N);
 	return culprit_text(all, N, &all[at], dst);
 }
 
@@ -83,6 +87,34 @@ Test(culprit, it_stands_out_when_they_are_not_all_at_the_same)
 	setup();
 	all[1].stopped = true;
 	cr_expect(culprit_stands_out(all, N, &all[1]));
+}
+
+/* Each in a collective of a size of its own, as where ranks send what they have: 16,384 ranks are the most that a job is tried with. */
+Test(culprit, a_large_job_is_judged_at_once)
+{
+	enum { MANY = 16384 };
+	struct suspect *many = calloc(MANY, sizeof(*many));
+	cr_assert(many);
+	for (uint32_t i = 0; i < MANY; i++) {
+		many[i] = all[0];
+		many[i].rank = MANY - 1 - i;
+		many[i].is.bytes = i;
+		many[i].is.beat_ns = 100;
+	}
+	many[9].is.bytes = many[10].is.bytes;
+	many[77].is.collective = 6;
+	clock_t began = clock();
+	for (int i = 0; i < 10; i++)
+		culprit_count(many, MANY);
+	const struct suspect *c = culprit_find(many, MANY, 1000);
+	char dst[CULPRIT_TEXT_MAX];
+	cr_expect_str_eq(culprit_text(many, MANY, c, dst),
+			 "last at step 5, in reduce #6 of 77 bytes; rank 16373 and others are in "
+			 "reduce #7 of 10 bytes");
+	cr_expect_eq(c->rank, MANY - 1u - 77);
+	cr_expect(many[c->rank].rank == c->rank, "in the order of their ranks");
+	cr_expect_lt((double)(clock() - began) / CLOCKS_PER_SEC, 5.0);
+	free(many);
 }
 
 Test(culprit, the_sentence_has_what_it_and_the_others_are_in)

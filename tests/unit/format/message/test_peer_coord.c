@@ -112,6 +112,16 @@ static struct peer_report a_report(enum peer_type type)
 		r.schedule_wanted = (struct peer_schedule_wanted){
 			.step = 30, .held = a_schedule, .memory_every = 4, .storage_every = 40, .steps = 64};
 		break;
+	case PEER_SILENT:
+		r.silent = (struct peer_silent){
+			.n = 2,
+			.of = {{.rank = 3, .stopped = true, .is = {.beat_ns = 7, .step = 1ull << 40}},
+			       {.rank = 5,
+				.is = {.in_collective = true,
+				       .collective = 9,
+				       .bytes = 1ull << 33,
+				       .op = "all_reduce"}}}};
+		break;
 	case PEER_SPILLED:
 		r.spilled = (struct peer_spilled){.owner = 2, .phase = PEER_SPILL_WRITE, .as = s10};
 		r.spilled.part = part;
@@ -141,6 +151,15 @@ static struct peer_order an_order(enum peer_type type)
 		break;
 	case PEER_SCHEDULE:
 		o.schedule = a_schedule;
+		break;
+	case PEER_STANDSTILL:
+		o.standstill = (struct peer_standstill){.epoch = 3,
+							.is = true,
+							.named = true,
+							.rank = 5,
+							.node = 1,
+							.silent_ns = 1ull << 33,
+							.text = "last at step 7, in no collective"};
 		break;
 	case PEER_COMPARE:
 		o.compare = (struct peer_compare){.id = s10, .set = 9, .first = 64, .count = 2};

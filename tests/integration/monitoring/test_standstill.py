@@ -1,0 +1,112 @@
+"""A rank of a job on two nodes hangs, and all others wait for it: both nodes name it, with its node, soon, and no other one."""
+
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from launcher import Run, tidy, top
+from loopback_cluster import loopback_cluster
+from tap import BIN, DEADLINE, Cases, equal, expect, has, until
+
+STEP_MS, AT = 50, 40
+BUSY = 0.5  # seconds by which a busy machine may be late
+NODES = "ab"
+cases = Cases(tidy)
+case = cases.case
+names = itertools.count()
+
+
+class Job:
+    """Two ranks on each node; at step AT `rank` does `how` until the gate is open."""
+
+    def __init__(self, daemons, rank, how):
+        self.name, self.daemons = f"job{next(names)}", daemons
+        self.gate = top / f"{self.name}.gate"
+        self.runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", self.name, "--socket", d.socket, "--", BIN / "stuck",
+                         STEP_MS, AT, rank, how, self.gate) for k, d in enumerate(daemons.values())]
+
+    def on(self, daemon):
+        done = subprocess.run([BIN / "ckpt", "ranks", "--socket", daemon.socket, "--job", self.name, "--json"], capture_output=True, text=True,
+                              timeout=DEADLINE, stdin=subprocess.DEVNULL)
+        return json.loads(done.stdout)["jobs"][0] if not done.returncode else {}
+
+    def stands(self, daemon):
+        return self.on(daemon).get("standstill")
+
+    def told(self, daemon, what):
+        return re.findall(rf"job {self.name}: {what}", daemon.text())
+
+    def longest_step(self):
+        """In seconds, of the recent ones of all ranks."""
+        ranks = [rank for daemon in self.daemons.values() for rank in daemon.job(self.name)["ranks"]]
+        return max(ms for rank in ranks for ms in rank["steps"]["recent_ms"]) / 1000
+
+    def close(self):
+        self.gate.touch()
+        for run in self.runs:
+            run.child.terminate()
+        for run in self.runs:
+            run.wait(0)
+
+
+def named(job, rank, where, what):
+    """On both nodes, and no other rank was; soon enough. Returns the texts."""
+    texts = []
+    for daemon in job.daemons.values():
+        stands = until(lambda d=daemon: job.stands(d), "the standstill", pause=0.05)
+        equal([stands["rank"], stands["node"]], [rank, where], stands)
+        has(stands["text"], f"rank {rank} on node {where} is waited for: last at step {AT}, {what}")
+        (silence,) = job.told(daemon, r"no heartbeat for ([\d.]+) s: ")
+        expect(float(silence) <= 2 * job.longest_step() + 2 + BUSY, "named after", silence, "s, the longest step took", job.longest_step())
+        equal(job.told(daemon, r".* (rank \d+ on node \w) is waited for"), [f"rank {rank} on node {where}"])
+        texts.append(stands["text"])
+    equal(texts[0], texts[1])
+
+
+def over(job):
+    job.gate.touch()
+    for daemon in job.daemons.values():
+        until(lambda d=daemon: job.stands(d) is None, "the end of the standstill", pause=0.05)
+        equal(len(job.told(daemon, "heartbeats come again after")), 1)
+
+
+with loopback_cluster(NODES) as daemons:
+    for rank, node in ((1, "a"), (2, "b")):
+        @case(f"a rank that stays away from its collective on node {node}")
+        def _():
+            job = Job(daemons, rank, "absent")
+            try:
+                named(job, rank, node, f"in no collective; rank 0 and others are in all_reduce #{AT} of 4096 bytes")
+                done = subprocess.run([BIN / "ckpt", "ranks", "--socket", daemons["a"].socket, "--job", job.name], capture_output=True,
+                                      text=True, timeout=DEADLINE)
+                has(done.stdout, "no heartbeat for", f"rank {rank} on node {node} is waited for")
+                over(job)
+            finally:
+                job.close()
+
+        @case(f"a rank that enters another collective on node {node}")
+        def _():
+            job = Job(daemons, rank, "mismatch")
+            try:
+                named(job, rank, node, f"in all_gather #{AT} of 512 bytes; rank 0 and others are in all_reduce #{AT} of 4096 bytes")
+                over(job)
+            finally:
+                job.close()
+
+        @case(f"a rank that is stopped on node {node}")
+        def _():
+            job = Job(daemons, rank, "stop")
+            try:
+                named(job, rank, node, "stopped, in no collective; rank 0 and others are in all_reduce")
+                pid = next(r["pid"] for r in daemons[node].job(job.name)["ranks"] if r["rank"] == rank)
+                os.kill(pid, signal.SIGCONT)
+                over(job)
+            finally:
+                job.close()
+
+
+sys.exit(cases.end())
