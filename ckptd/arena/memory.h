@@ -72,7 +72,7 @@ struct memory {
 	int failed; /* it will never be ready: 0 or -errno */
 	uint64_t huge_bytes; /* that are in transparent huge pages, as far as is known */
 	bool adopted;        /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
-	bool inspected;      /* adopted, and its slots are followed although no process was sent it since */
+	bool inspected;      /* adopted, and its slots are followed although no living process was sent it since */
 	struct disk *disk;   /* where the memory is registered for fixed buffers; token < 0: it is not */
 	int token;
 	int unpinned; /* 0, or -errno: why it is not, or not all of it, registered */

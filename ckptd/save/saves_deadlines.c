@@ -48,13 +48,22 @@ static bool complete_copy(const struct snapshot *s)
 	return s->state >= SNAPSHOT_COPIED && s->state != SNAPSHOT_FAILED;
 }
 
+/* An arena that has come back may hold a part that is missing. */
+static bool may_be_complete(const struct saves *saves, const struct snapshot *s)
+{
+	bool unseen = false;
+	for (uint32_t r = 0; r < s->nparts; r++)
+		unseen |= s->parts[r].state == PART_ABSENT && saves_unseen(&saves->job->ranks[r]);
+	return unseen;
+}
+
 void saves_poison(struct saves *saves, uint32_t epoch)
 {
 	saves->lent = (struct step_id){0};
 	saves->walking++;
 	list_for(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
-		if (!complete_copy(s) && s->state != SNAPSHOT_FAILED)
+		if (!complete_copy(s) && s->state != SNAPSHOT_FAILED && !may_be_complete(saves, s))
 			snapshot_fail(s, -ESTALE, "epoch %u began before every rank was captured", epoch);
 	}
 	saves->walking--;
