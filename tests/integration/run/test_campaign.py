@@ -196,7 +196,7 @@ def _():
 
 LOSSES = """nodes 3
 ranks 6
-save-storage-every 50
+save-storage-every 400
 at 1s kill-node node=1
 at 2s kill-node node=0 for=1s
 at 3s kill-node node=2
@@ -213,10 +213,10 @@ def _():
     equal(events, ["replicated", "fault"] * 3, "what must survive stands before each loss")
     report = json.loads((top / "losses" / "report.json").read_text())
     equal([(f["kind"], f["node"], f["end"]) for f in report["faults"]], [("kill-node", node, "recovered") for node in (1, 0, 2)])
-    for fault in report["faults"]:
-        recovery = report["recoveries"][fault["recovery"]]
-        equal(report["faults"][recovery["fault"]], fault)
-        equal(recovery["source"], "peer")
+    recoveries = [report["recoveries"][fault["recovery"]] for fault in report["faults"]]
+    equal([report["faults"][recovery["fault"]] for recovery in recoveries], report["faults"])
+    sources = [recovery["source"] for recovery in recoveries]
+    expect(set(sources) <= {"peer", "storage"} and "peer" in sources, "a node is rarely lost when the newest copy is on storage as well", sources)
     expect(report["faults"][1]["back_after_ms"] >= 1000, "it was away for the time that was given", report["faults"][1])
     has(report["recoveries"][report["faults"][0]["recovery"]]["reason"], "node node-1 is lost")
 
