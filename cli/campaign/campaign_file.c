@@ -198,6 +198,8 @@ static int take_line(const struct line *l, struct campaign_file *file)
 	const char *key = l->words[0], *value = l->n == 2 ? l->words[1] : NULL;
 	uint64_t ranks, nodes;
 	bool fault = !strcmp(key, "at") || !strcmp(key, "rate") || !strcmp(key, "table");
+	if (file->n && (!strcmp(key, "ranks") || !strcmp(key, "nodes")))
+		return wrong(l, "ranks and nodes stand before the first fault: which rank and node it hits was drawn");
 	if (fault && file->ranks % file->nodes)
 		return wrong(l, "as many ranks are wanted on each node: ranks is no multiple of nodes");
 	if (!strcmp(key, "at"))

@@ -19,7 +19,7 @@
 enum { JUDGE_DURABLE, JUDGE_INTACT, JUDGE_RESTORED, JUDGE_PARAMETERS, JUDGE_HANGS, JUDGE_LEFT };
 static const char *const names[JUDGE_INVARIANTS] = {"durable", "intact", "restored", "parameters", "hangs", "left"};
 
-enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16, RANKS_MAX = 256 };
+enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16 };
 #define BACK_NS 60000000000ull /* a fault that makes training go back does so within this time */
 
 struct durable {
@@ -39,7 +39,8 @@ struct judge {
 	size_t nbacks, room_backs;
 	struct step_id *hit; /* steps of which a bit was flipped */
 	size_t nhit, room_hit;
-	size_t hangs[RANKS_MAX]; /* by rank: made to */
+	size_t hangs[CAMPAIGN_RANKS_MAX];  /* by rank: made to */
+	bool may_hang[CAMPAIGN_RANKS_MAX]; /* something was done to it that may look so */
 	char params[32], calm[32];
 	uint32_t nodes;
 	bool ended;
@@ -105,6 +106,13 @@ static void end_copies(struct judge *j, uint64_t wall_ns)
 			j->durables[i].until_ns = wall_ns;
 }
 
+/* A fault after which the rank gives no heartbeat, or a late one. */
+static bool is_silence(const json_t *line)
+{
+	return is(line, "kind", "absent") || is(line, "kind", "stop") || is(line, "kind", "never-ends") ||
+	       is(line, "kind", "mismatch") || is(line, "kind", "slow");
+}
+
 /* In a file, or in memory from where it may be written. */
 static bool is_flip(const json_t *line)
 {
@@ -132,8 +140,10 @@ static int take_fault(struct judge *j, const json_t *line)
 	uint64_t rank = journal_number(line, "rank");
 	if (!is(line, "outcome", "fired"))
 		return 0;
-	if (is(line, "kind", "absent") && rank < RANKS_MAX)
+	if (is(line, "kind", "absent") && rank < CAMPAIGN_RANKS_MAX)
 		j->hangs[rank]++;
+	if (is_silence(line) && rank < CAMPAIGN_RANKS_MAX)
+		j->may_hang[rank] = true;
 	if (is_flip(line))
 		return take_hit(j, line);
 	if (!is(line, "kind", "nan") && !is(line, "kind", "flip"))
@@ -281,7 +291,7 @@ static void judge_parameters(struct judge *j)
 }
 
 /* How often each rank was named, by the log of the node. */
-static int count_named(const struct judge *j, uint32_t node, size_t named[RANKS_MAX], struct err *err)
+static int count_named(const struct judge *j, uint32_t node, size_t named[CAMPAIGN_RANKS_MAX], struct err *err)
 {
 	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
 	char path[PATH_MAX];
@@ -295,7 +305,7 @@ static int count_named(const struct judge *j, uint32_t node, size_t named[RANKS_
 		return err_set(err, rc, "%s: %s", path, err_name(rc));
 	}
 	while (fgets(text, LINE_BYTES_MAX, f))
-		if (sscanf(text, "ckpt run: rank %u hangs:", &rank) == 1 && rank < RANKS_MAX)
+		if (sscanf(text, "ckpt run: rank %u hangs:", &rank) == 1 && rank < CAMPAIGN_RANKS_MAX)
 			named[rank]++;
 	fclose(f);
 	return 0;
@@ -304,12 +314,15 @@ static int count_named(const struct judge *j, uint32_t node, size_t named[RANKS_
 static int judge_hangs(struct judge *j, struct err *err)
 {
 	struct invariant *v = &j->out[JUDGE_HANGS];
-	size_t named[RANKS_MAX] = {0};
+	size_t named[CAMPAIGN_RANKS_MAX] = {0};
 	int rc = 0;
 	for (uint32_t k = 0; !rc && k < j->nodes; k++)
 		rc = count_named(j, k, named, err);
-	for (size_t r = 0; !rc && r < RANKS_MAX; r++) {
+	for (size_t r = 0; !rc && r < CAMPAIGN_RANKS_MAX; r++) {
 		v->looked_at += j->hangs[r];
+		if (named[r] && !j->may_hang[r])
+			broken(v, "rank %zu was named %zu times, and nothing was done to it that makes it hang", r,
+			       named[r]);
 		if (named[r] < j->hangs[r])
 			broken(v, "rank %zu was made to hang %zu times, and named %zu times", r, j->hangs[r], named[r]);
 	}

@@ -6,7 +6,7 @@
  *	restored    nothing older than the newest durable checkpoint was restored without a stated reason, nor older than the newest that was
  *	            replicated when a node was killed
  *	parameters  the job ended with the parameters of a run without faults
- *	hangs       each rank that was made to hang was named
+ *	hangs       each rank that was made to hang was named, and none to which nothing of the kind was done
  *	left        no process is left behind */
 #ifndef CKPT_CLI_CAMPAIGN_JUDGE_H
 #define CKPT_CLI_CAMPAIGN_JUDGE_H

@@ -7,6 +7,7 @@
 #include "frame/progress.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,13 +59,19 @@ static void view_ranks(const struct campaign *c, const json_t *job, struct view 
 	json_array_foreach(json_object_get(job, "ranks"), i, rank)
 	{
 		uint64_t number = (uint64_t)json_integer_value(json_object_get(rank, "rank"));
-		v->runs &= number < c->file.ranks && json_integer_value(json_object_get(rank, "pid"));
+		json_int_t pid = json_integer_value(json_object_get(rank, "pid"));
+		v->runs &= number < c->file.ranks && pid > 0 && pid <= INT_MAX;
 		v->ranks++;
 		if (number >= c->file.ranks)
 			continue;
 		v->steps[number] = (uint64_t)json_integer_value(json_object_get(rank, "step"));
-		v->pids[number] = (pid_t)json_integer_value(json_object_get(rank, "pid"));
+		v->pids[number] = (pid_t)pid;
 	}
+}
+
+static bool is_whole(const struct campaign *c, const struct view *v)
+{
+	return v->runs && v->ranks == c->file.ranks;
 }
 
 /* The steps of the last look at which another epoch was seen. */
@@ -77,7 +84,7 @@ struct progress_seen {
 static bool at_work(const struct campaign *c, const struct view *v, struct progress_seen *seen)
 {
 	bool fresh = !seen->any || seen->epoch != v->epoch, forward = true;
-	if (!v->runs || v->ranks != c->file.ranks)
+	if (!is_whole(c, v))
 		return false;
 	for (uint32_t i = 0; i < v->ranks; i++)
 		forward &= v->steps[i] > seen->steps[i];
@@ -230,12 +237,24 @@ static int look_until(struct campaign *c, const struct fault_request *q, struct 
 	return EXIT_OK;
 }
 
+/* The processes of all ranks are known: a number that is none would be somebody else's, or of many. */
+static int see_whole(struct campaign *c, struct view *v, struct err *err)
+{
+	uint64_t deadline = clock_deadline(ASK_NS);
+	int rc = watch(c, v, err);
+	while (!rc && !is_whole(c, v) && clock_now() < deadline) {
+		poll(NULL, 0, 20);
+		rc = watch(c, v, err);
+	}
+	return rc || is_whole(c, v) ? rc : err_set(err, -EAGAIN, "the job is not at work on all nodes");
+}
+
 /* What all nodes said they had copies of must survive one of them. */
 static int lose_node(struct campaign *c, const struct campaign_fault *f, struct fault_result *result, struct err *err)
 {
 	uint32_t each = c->file.ranks / c->file.nodes;
 	struct view v;
-	int rc = watch(c, &v, err);
+	int rc = see_whole(c, &v, err);
 	if (!rc && v.replicated.epoch)
 		rc = note_saved(c, "replicated", v.replicated, err);
 	if (!rc)

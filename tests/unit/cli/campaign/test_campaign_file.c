@@ -157,6 +157,8 @@ Test(campaign_file, names_the_line_that_is_wrong)
 		     {"ranks 65\n", "1 to 64"},
 		     {"nodes 17\n", "1 to 16"},
 		     {"nodes 2\nranks 3\nat 3s kill\n", ":3: as many ranks"},
+		     {"nodes 2\nat 3s kill\nranks 4\n", "before the first fault"},
+		     {"at 3s kill\nnodes 2\n", "before the first fault"},
 		     {"nodes 2\nat 3s kill node=1\n", "no node="},
 		     {"nodes 2\nat 3s kill-daemon node=2\n", "0 to 1"},
 		     {"nodes 2\nat 3s drain\n", "all but drain"},

@@ -171,6 +171,14 @@ Test(campaign_judge, a_hang_that_nobody_named_is_found)
 	cr_expect_str_eq(judge(FAULT("absent", "1") FAULT("absent", "1") END), "hangs ", "it was, once");
 }
 
+Test(campaign_judge, a_rank_that_was_named_though_nothing_was_done_to_it_is_found)
+{
+	put("run.log", "ckpt run: rank 1 hangs: no heartbeat\nckpt run: rank 0 hangs: no heartbeat\n");
+	cr_expect_str_eq(judge(FAULT("absent", "1") END), "hangs ");
+	cr_expect_str_eq(judge(FAULT("absent", "1") FAULT("kill", "0") END), "hangs ");
+	cr_expect_str_eq(judge(FAULT("absent", "1") FAULT("never-ends", "0") END), "");
+}
+
 Test(campaign_judge, what_is_left_behind_is_found)
 {
 	put("s", "");
