@@ -57,7 +57,7 @@ static void process_gone(struct rank *rank)
 		client_detach(rank->client);
 	rank->client = NULL;
 	rank->rejoined = false;
-	if (rank->arena_sent) /* and followed, once the epoch is known */
+	if (rank->mem && rank->arena_sent) /* and followed, once the epoch is known */
 		rank->mem->inspected |= rank->mem->adopted;
 	saves_follow(&rank->job->saves); /* what was complete when it died is taken */
 	saves_orphan(&rank->job->saves, rank->index);

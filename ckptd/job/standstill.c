@@ -194,7 +194,7 @@ static void describe(const struct job *job, const struct peer_standstill *m, cha
 {
 	char who[NAME_NODE_MAX + 32];
 	if (job->spread)
-		snprintf(who, sizeof(who), "rank %u on node %s", m->rank, job->peers->roster->nodes[m->node].name);
+		snprintf(who, sizeof(who), "rank %u on node %s", m->rank, job->standstill.node);
 	else
 		snprintf(who, sizeof(who), "rank %u", m->rank);
 	if (m->named)
@@ -218,7 +218,8 @@ void standstill_hear(struct job *job, const struct peer_standstill *m)
 	s->since_ns = now - min_u64(m->silent_ns, now);
 	s->named = m->named;
 	s->rank = m->rank;
-	s->node = m->node;
+	snprintf(s->node, sizeof(s->node), "%s",
+		 job->spread ? job->peers->roster->nodes[m->node].name : job->runtime->config.node);
 	describe(job, m, s->text, sizeof(s->text));
 	if (news)
 		begin(job, now);

@@ -18,9 +18,10 @@ enum { STANDSTILL_STEPS = 2, STANDSTILL_KNOWN = 8 };
 
 struct standstill {
 	bool is;
-	uint64_t since_ns;   /* the last heartbeat of any rank of the job; while `is` */
-	bool named;          /* `rank` stands out; else nobody knows who is waited for */
-	uint32_t rank, node; /* node: that has it, in the roster */
+	uint64_t since_ns; /* the last heartbeat of any rank of the job; while `is` */
+	bool named;        /* `rank` stands out; else nobody knows who is waited for */
+	uint32_t rank;
+	char node[NAME_NODE_MAX]; /* that has it; the roster may change meanwhile */
 	char text[CULPRIT_TEXT_MAX + NAME_NODE_MAX +
 		  128]; /* a sentence without its beginning: "rank 1 is waited for: …"; while `is` */
 	/* private */

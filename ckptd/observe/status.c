@@ -295,12 +295,11 @@ static json_t *stragglers_json(const struct straggler_watch *w)
 static json_t *standstill_json(const struct job *job, uint64_t now)
 {
 	const struct standstill *s = &job->standstill;
-	const char *node = job->spread ? job->peers->roster->nodes[s->node].name : job->runtime->config.node;
 	if (!s->is)
 		return json_null();
 	return json_pack("{s:o, s:o, s:o, s:o}", "for_ms", plain_json_ms(s->since_ns <= now, now - s->since_ns), "rank",
 			 s->named ? json_integer((json_int_t)s->rank) : json_null(), "node",
-			 s->named ? plain_json_text(node) : json_null(), "text", plain_json_text(s->text));
+			 s->named ? plain_json_text(s->node) : json_null(), "text", plain_json_text(s->text));
 }
 
 static json_t *faults_json(const struct faults *faults, const struct job *job)
