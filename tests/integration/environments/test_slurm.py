@@ -145,8 +145,10 @@ def lost_rank(s):
 
 def heterogeneous(s):
     """A rank of each component is lost, on a node of its own: the others hear of it."""
-    t = Training(s, "mixed", "-N1", "-n1", "--nodelist=n1", ":", "-N1", "-n1", "--nodelist=n2")
+    told = "x HetJobId=99 HetJobOffset=0 NodeList=n3 "  # what a user writes counts for nothing
+    t = Training(s, "mixed", "-N1", "-n1", "--nodelist=n1", f"--comment={told}", ":", f"--comment={told}", "-N1", "-n1", "--nodelist=n2")
     t.trains()
+    equal([line.split()[0] for line in (s.top / "run-n1" / t.job / "roster").read_text().splitlines()], ["n1", "n2"])
     for times, node in enumerate(("n1", "n2"), 1):
         os.kill(next(rank["pid"] for job in s.jobs(t.job, node) for rank in job["ranks"]), 9)
         until(lambda times=times: t.out().count("once more") == times, f"try {times + 1}", pause=0.05)
