@@ -1,10 +1,8 @@
 /* lossy KIND STEP: ranks for ckpt run whose loss falls as a training's does, with noise of their own. At STEP it goes wrong: "none" never; "nan" on rank 1, and
  * "spike", for WRONG steps; "rise" from then on, by little in each step. They go on until they are asked to stop. */
-#include "ckpt.h"
+#include "one_rank.h"
 
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,11 +27,13 @@ static double loss_of(const char *kind, uint64_t at, uint64_t step, uint32_t ran
 	return strcmp(kind, "rise") != 0 ? loss : loss * fmin(1 + 0.003 * (double)(step - at), 2);
 }
 
-static void train(ckpt *s, const char *kind, uint64_t at)
+static void train(ckpt *s, const void *arg)
 {
+	char *const *words = arg;
+	uint64_t at = strtoull(words[1], NULL, 10);
 	uint64_t seed = (uint64_t)ckpt_rank(s) + 1;
 	for (uint64_t step = 1; !ckpt_should_stop(s); step++) {
-		double loss = loss_of(kind, at, step, (uint32_t)ckpt_rank(s), &seed);
+		double loss = loss_of(words[0], at, step, (uint32_t)ckpt_rank(s), &seed);
 		ckpt_beat_loss(s, step, CKPT_PHASE_OPTIMIZER, loss, 1 + 0.2 * noise(&seed));
 		nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
 	}
@@ -41,20 +41,5 @@ static void train(ckpt *s, const char *kind, uint64_t at)
 
 int main(int argc, char **argv)
 {
-	static uint8_t state[16];
-	char why[256];
-	ckpt *s;
-	if (argc != 3 || ckpt_open(NULL, &s, why, sizeof(why))) {
-		fprintf(stderr, "lossy: %s\n", argc == 3 ? why : "lossy KIND STEP");
-		return 1;
-	}
-	int rc = ckpt_register_blob(s, "state", CKPT_SCOPE_RANK, state, sizeof(state));
-	if (!rc)
-		rc = ckpt_join(s, NULL, 0, NULL, -1);
-	if (rc)
-		fprintf(stderr, "lossy: %s\n", ckpt_error(s));
-	else
-		train(s, argv[1], strtoull(argv[2], NULL, 10));
-	ckpt_close(s);
-	return rc != 0;
+	return one_rank("lossy KIND STEP", argc == 3, train, argv + 1);
 }

@@ -6,17 +6,12 @@
  *	stop       it stops itself (SIGSTOP)
  *
  * When the file GATE is there all go on, until they are asked to stop. */
-#include "ckpt.h"
+#include "one_rank.h"
 
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-enum { MS = 1000000 };
 
 struct options {
 	int64_t step_ns;
@@ -25,23 +20,10 @@ struct options {
 	const char *how, *gate;
 };
 
-static int64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 * MS + t.tv_nsec;
-}
-
-static void sleep_until(int64_t ns)
-{
-	struct timespec t = {.tv_sec = ns / (1000 * MS), .tv_nsec = ns % (1000 * MS)};
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
-}
-
 static void wait_for(const char *gate)
 {
 	while (access(gate, F_OK) < 0)
-		sleep_until(now_ns() + 5 * MS);
+		sleep_until(now_ns() + 5 * ONE_RANK_MS);
 }
 
 static void stand(ckpt *s, const struct options *o)
@@ -57,8 +39,9 @@ static void stand(ckpt *s, const struct options *o)
 }
 
 /* Steps begin at whole multiples of the clock, so that all ranks have the same. */
-static void train(ckpt *s, const struct options *o)
+static void train(ckpt *s, const void *arg)
 {
+	const struct options *o = arg;
 	int64_t begin = now_ns() / o->step_ns * o->step_ns + o->step_ns;
 	for (uint64_t step = 1; !ckpt_should_stop(s); step++, begin += o->step_ns) {
 		sleep_until(begin);
@@ -76,25 +59,13 @@ static void train(ckpt *s, const struct options *o)
 
 int main(int argc, char **argv)
 {
-	static uint8_t state[16];
-	char why[256];
-	ckpt *s;
-	if (argc != 6 || ckpt_open(NULL, &s, why, sizeof(why))) {
-		fprintf(stderr, "stuck: %s\n", argc == 6 ? why : "stuck STEP AT RANK HOW GATE");
-		return 1;
-	}
-	struct options o = {.step_ns = strtoll(argv[1], NULL, 10) * MS,
-			    .at = strtoull(argv[2], NULL, 10),
-			    .rank = (int)strtol(argv[3], NULL, 10),
-			    .how = argv[4],
-			    .gate = argv[5]};
-	int rc = ckpt_register_blob(s, "state", CKPT_SCOPE_RANK, state, sizeof(state));
-	if (!rc)
-		rc = ckpt_join(s, NULL, 0, NULL, -1);
-	if (rc)
-		fprintf(stderr, "stuck: %s\n", ckpt_error(s));
-	else
-		train(s, &o);
-	ckpt_close(s);
-	return rc != 0;
+	struct options o = {0};
+	bool well = argc == 6;
+	if (well)
+		o = (struct options){.step_ns = strtoll(argv[1], NULL, 10) * ONE_RANK_MS,
+				     .at = strtoull(argv[2], NULL, 10),
+				     .rank = (int)strtol(argv[3], NULL, 10),
+				     .how = argv[4],
+				     .gate = argv[5]};
+	return one_rank("stuck STEP AT RANK HOW GATE", well, train, &o);
 }
