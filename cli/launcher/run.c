@@ -160,8 +160,7 @@ static int use_own(const struct cli *cli, struct keeper *keeper)
 	const char *store = store_of(cli);
 	if (!store)
 		cli_note(cli, "ckpt run: no store: checkpoints are kept in memory only, and end with the run; name one "
-			      "with --store, "
-			      "CKPT_STORE or the configuration file");
+			      "with --store, CKPT_STORE or the configuration file");
 	keeper_own(keeper, store);
 	return EXIT_OK;
 }
