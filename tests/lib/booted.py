@@ -10,7 +10,7 @@ import tempfile
 from tap import Failure, equal, until
 
 NEEDED = {"mmdebstrap": "mmdebstrap", "systemd-nspawn": "systemd-container", "nsenter": "util-linux"}
-RELEASE, MIRROR = "bookworm", "http://deb.debian.org/debian"
+RELEASE, MIRROR = "bookworm", "http://deb.debian.org/debian"  # whatever its age
 INCLUDED = ("systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd", "polkitd", "procps")
 
 
@@ -38,10 +38,10 @@ class Machine:
         subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(sorted({*INCLUDED, *depends(packages)}))}",
                         "--aptopt=Acquire::Check-Valid-Until \"false\"", RELEASE, self.root, MIRROR], stdin=subprocess.DEVNULL, check=True, timeout=900)
         for package in packages:
-            shutil.copy(package, self.root / "root")
+            shutil.copy(package, self.root / "srv")
         for program in programs:
             shutil.copy(program, self.root / "usr" / "local" / "bin")
-        self.chroot("dpkg --install /root/*.deb")
+        self.chroot("dpkg --install /srv/*.deb")
         self.chroot(f"useradd --create-home --shell /bin/sh {user}")
         self.boot()
 
