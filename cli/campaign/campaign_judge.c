@@ -304,9 +304,13 @@ static int count_named(const struct judge *j, uint32_t node, size_t named[CAMPAI
 			fclose(f);
 		return err_set(err, rc, "%s: %s", path, err_name(rc));
 	}
-	while (fgets(text, LINE_BYTES_MAX, f))
-		if (sscanf(text, "ckpt run: rank %u hangs:", &rank) == 1 && rank < CAMPAIGN_RANKS_MAX)
+	while (fgets(text, LINE_BYTES_MAX, f)) {
+		int end =
+			0; /* set only if all of the text is there: the launcher says more of a rank than that it hangs */
+		sscanf(text, "ckpt run: rank %u hangs:%n", &rank, &end);
+		if (end && rank < CAMPAIGN_RANKS_MAX)
 			named[rank]++;
+	}
 	fclose(f);
 	return 0;
 }

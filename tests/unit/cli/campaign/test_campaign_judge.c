@@ -169,6 +169,9 @@ Test(campaign_judge, a_hang_that_nobody_named_is_found)
 	put("run.log", "ckpt run: rank 1 hangs: no heartbeat\n");
 	cr_expect_str_eq(judge(FAULT("absent", "1") END), "");
 	cr_expect_str_eq(judge(FAULT("absent", "1") FAULT("absent", "1") END), "hangs ", "it was, once");
+	put("run.log", "ckpt run: rank 1 runs again as process 7\n");
+	cr_expect_str_eq(judge(FAULT("absent", "1") END), "hangs ", "that it runs names no hang");
+	cr_expect_str_eq(judge(FAULT("kill", "1") END), "");
 }
 
 Test(campaign_judge, a_rank_that_was_named_though_nothing_was_done_to_it_is_found)
