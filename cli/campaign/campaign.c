@@ -12,6 +12,33 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* ---- the network --------------------------------------------------------------------------------------------------- */
+
+/* Without one the nodes are on loopback, and what breaks networks is left out. */
+static int make_network(struct campaign *c)
+{
+	struct err err = {""};
+	if (c->file.nodes == 1 || !campaign_net_make(&c->net, c->file.nodes, &err))
+		return EXIT_OK;
+	size_t n = c->no_network = campaign_file_leave_out_network(&c->file);
+	if (n)
+		cli_note(c->cli, "%zu faults of the network are left out: the nodes are on loopback, since %s", n,
+			 err.text);
+	return c->file.n ? EXIT_OK : cli_fail(c->cli, EXIT_FAILED, "no fault is left: run it as root, with iproute2");
+}
+
+/* What is left of it stands in the journal. */
+static int close_network(struct campaign *c)
+{
+	char text[CAMPAIGN_NET_TEXT_MAX];
+	struct err err = {""};
+	int rc = 0;
+	if (campaign_net_in_use(&c->net, text))
+		rc = journal_put(&c->journal, json_pack("{s:s, s:s}", "event", "left", "text", text), &err);
+	campaign_net_close(&c->net);
+	return rc ? cli_fail(c->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
+}
+
 /* ---- before it begins ---------------------------------------------------------------------------------------------- */
 
 static int make_folder(const struct campaign *c, bool resume)
@@ -86,9 +113,10 @@ static void announce(const struct campaign *c)
 		snprintf(nodes, sizeof(nodes), " on %u nodes", c->file.nodes);
 	cli_note(c->cli, "%zu faults in %lu s on %u ranks%s, seed %lu; all in %s", c->file.n,
 		 (unsigned long)(last / 1000), c->file.ranks, nodes, (unsigned long)c->file.seed, c->folder);
-	if (c->file.left_out)
+	if (c->file.left_out > c->no_network)
 		cli_note(c->cli, "%lu more stand in its tables and cannot be caused on %s: they are left out",
-			 (unsigned long)c->file.left_out, c->file.nodes > 1 ? "nodes of one machine" : "one node");
+			 (unsigned long)(c->file.left_out - c->no_network),
+			 c->file.nodes > 1 ? "nodes of one machine" : "one node");
 }
 
 /* ---- after it has ended -------------------------------------------------------------------------------------------- */
@@ -206,6 +234,9 @@ static int conduct(struct campaign *c, bool resume)
 	cli_catch_interrupt();
 	announce(c); /* whoever reads it may interrupt */
 	code = campaign_disturb(c);
+	int closed = close_network(c);
+	if (!code)
+		code = closed;
 	if (!code) {
 		cli_note(c->cli, "the same %lu steps without faults", (unsigned long)c->final_step);
 		code = campaign_calm(c);
@@ -228,7 +259,10 @@ static int run(struct cli *cli)
 	c.ended = rc ? NULL : calloc(c.file.n, sizeof(*c.ended));
 	int code = rc         ? cli_fail(cli, EXIT_USAGE, "%s", err.text)
 		   : !c.ended ? cli_fail(cli, EXIT_FAILED, "out of memory")
-			      : conduct(&c, cli_flag(cli, "resume"));
+			      : make_network(&c);
+	if (!code)
+		code = conduct(&c, cli_flag(cli, "resume"));
+	campaign_net_close(&c.net);
 	journal_close(&c.journal);
 	campaign_file_free(&c.file);
 	free(c.ended);

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/number.h"
+#include "campaign/campaign_ways.h"
 #include "config/value.h"
 
 #include <limits.h>
@@ -101,7 +102,7 @@ static int take_kind(const struct line *l, const char *text, const struct campai
 		return 0;
 	return wrong(l, file->nodes > 1 ? "a fault is wanted: of ckpt fault list, all but drain"
 					: "a fault is wanted that one node has: of ckpt fault list, all but "
-					  "flip-replica, kill-node and drain");
+					  "flip-replica, kill-node, drain and what breaks a network");
 }
 
 static int take_rank(const struct line *l, const char *text, const struct campaign_file *file, struct campaign_fault *f)
@@ -130,7 +131,22 @@ static int take_for(const struct line *l, const char *text, struct campaign_faul
 	return !rc && f->entry->time == FAULT_TIME_NONE ? wrong(l, "this fault takes no for=") : rc;
 }
 
-/* rank=…, node=…, for=… from the i-th word on. */
+static int take_to(const struct line *l, const char *text, const struct campaign_file *file, struct campaign_fault *f)
+{
+	if (f->entry->kind == FAULT_ONE_WAY && campaign_ways_parse_nodes(text, file->nodes, &f->to))
+		return 0;
+	return wrong(l, "one-way alone takes to=, with nodes such as to=0,2");
+}
+
+static int take_sides(const struct line *l, const char *text, const struct campaign_file *file,
+		      struct campaign_fault *f)
+{
+	if (f->entry->kind == FAULT_PARTITION && campaign_ways_parse_sides(text, file->nodes, f->side))
+		return 0;
+	return wrong(l, "partition alone takes sides=, with nodes such as sides=0,1/2");
+}
+
+/* rank=…, node=…, for=… and so on, from the i-th word on. */
 static int take_what(const struct line *l, int i, const struct campaign_file *file, struct campaign_fault *f)
 {
 	int rc = 0;
@@ -142,9 +158,16 @@ static int take_what(const struct line *l, int i, const struct campaign_file *fi
 			rc = take_rank(l, word + 5, file, f);
 		else if (!strncmp(word, "node=", 5))
 			rc = take_node(l, word + 5, file, f);
+		else if (!strncmp(word, "to=", 3))
+			rc = take_to(l, word + 3, file, f);
+		else if (!strncmp(word, "sides=", 6))
+			rc = take_sides(l, word + 6, file, f);
 		else
-			rc = wrong(l, "rank=N, rank=any, node=N, node=any or for=TIME may stand here");
+			rc = wrong(l, "rank=N, rank=any, node=N, node=any, for=TIME, to=NODES or sides=NODES/NODES may "
+				      "stand here");
 	}
+	if (!rc && f->to && (f->node == UINT32_MAX || f->to >> f->node & 1))
+		rc = wrong(l, "with to= the node that they do not hear is wanted, such as node=1, and is none of them");
 	return rc;
 }
 
@@ -289,6 +312,17 @@ int campaign_file_read(const char *path, struct campaign_file *out, struct err *
 	if (!rc)
 		qsort(out->faults, out->n, sizeof(*out->faults), by_time);
 	return rc;
+}
+
+size_t campaign_file_leave_out_network(struct campaign_file *file)
+{
+	size_t kept = 0, n = file->n;
+	for (size_t i = 0; i < n; i++)
+		if (file->faults[i].entry->target != FAULT_AT_NETWORK)
+			file->faults[kept++] = file->faults[i];
+	file->n = kept;
+	file->left_out += n - kept;
+	return n - kept;
 }
 
 void campaign_file_free(struct campaign_file *file)

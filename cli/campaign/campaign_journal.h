@@ -4,7 +4,12 @@
  *	 "hang_ms":…}
  *	{"event":"started"|"at-work"|"stopped","wall_ns":…}     the job, each time that the campaign begins or goes on
  *	{"event":"daemon","node":…,"answers":…,"wall_ns":…}     it began or ceased to answer, seen every 20 to 100 ms
- *	{"event":"fault","index":…,"kind":…,"rank":…,"node":…,"cause":…,"outcome":"fired"|"not-fired","wall_ns":…,"ms":…,"text":…}
+ *	{"event":"fault","index":…,"kind":…,"rank":…,"node":…,"cause":…,"outcome":"fired"|"not-fired","for_ms":…,
+ *	 "wall_ns":…,"ms":…,"text":…}
+ *	{"event":"cut"|"joined","node":…,"log_bytes":…,"for_ms":…,"wall_ns":…}
+ *	                                                        a line a node: before the network is broken, and when the job is at work
+ *	                                                        again. log_bytes: how long the log of the node was
+ *	{"event":"left","text":…}                               somebody has a namespace of the campaign when all has ended
  *	{"event":"durable","step":…,"epoch":…,"wall_ns":…}      the daemon has said that it is on storage
  *	{"event":"replicated",…}                                as durable, when a node is about to be killed
  *	{"event":"end","step":…,"params":…,"calm_params":…}

@@ -30,6 +30,12 @@ struct durable {
 		until_ns; /* copied: when all nodes were started again, and the memory of all was new; 0: they were not */
 };
 
+/* What was written to the log of a node while ways were cut; of ranks that wait for others the launcher says that they hang. */
+struct cut {
+	uint32_t node;
+	uint64_t from, to; /* bytes */
+};
+
 struct judge {
 	const char *folder;
 	struct invariant *out;
@@ -37,12 +43,15 @@ struct judge {
 	size_t ndurables, room;
 	uint64_t *backs; /* when faults were caused after which training itself goes back */
 	size_t nbacks, room_backs;
+	struct cut *cuts;
+	size_t ncuts, room_cuts;
 	struct step_id *hit; /* steps of which a bit was flipped */
 	size_t nhit, room_hit;
 	size_t hangs[CAMPAIGN_RANKS_MAX];  /* by rank: made to */
 	bool may_hang[CAMPAIGN_RANKS_MAX]; /* something was done to it that may look so */
 	char params[32], calm[32];
 	uint32_t nodes;
+	uint64_t hang_ms;
 	bool ended;
 };
 
@@ -135,6 +144,35 @@ static int take_hit(struct judge *j, const json_t *line)
 	return 0;
 }
 
+/* A connection tries again less and less often: it stands still for up to twice as long as its way was cut. */
+static int take_cut(struct judge *j, const json_t *line)
+{
+	if (2 * journal_number(line, "for_ms") < j->hang_ms)
+		return 0;
+	void *more = grown(j->cuts, j->ncuts, &j->room_cuts, sizeof(*j->cuts));
+	if (!more)
+		return -ENOMEM;
+	j->cuts = more;
+	j->cuts[j->ncuts++] = (struct cut){.node = (uint32_t)journal_number(line, "node"),
+					   .from = journal_number(line, "log_bytes"),
+					   .to = UINT64_MAX};
+	return 0;
+}
+
+static int end_cuts(struct judge *j, const json_t *line)
+{
+	for (size_t i = 0; i < j->ncuts; i++)
+		if (j->cuts[i].node == journal_number(line, "node") && j->cuts[i].to == UINT64_MAX)
+			j->cuts[i].to = journal_number(line, "log_bytes");
+	return 0;
+}
+
+static void take_left(struct judge *j, const json_t *line)
+{
+	const char *text = json_string_value(json_object_get(line, "text"));
+	broken(&j->out[JUDGE_LEFT], "%s", text ? text : "a network namespace is left behind");
+}
+
 static int take_fault(struct judge *j, const json_t *line)
 {
 	uint64_t rank = journal_number(line, "rank");
@@ -159,8 +197,16 @@ static int take_fault(struct judge *j, const json_t *line)
 static int take_line(void *arg, const json_t *line)
 {
 	struct judge *j = arg;
-	if (journal_is(line, "begin"))
+	if (journal_is(line, "begin")) {
 		j->nodes = journal_nodes(line);
+		j->hang_ms = journal_number(line, "hang_ms");
+	}
+	if (journal_is(line, "cut"))
+		return take_cut(j, line);
+	if (journal_is(line, "joined"))
+		return end_cuts(j, line);
+	if (journal_is(line, "left"))
+		take_left(j, line);
 	if (journal_is(line, "durable") || journal_is(line, "replicated"))
 		return take_durable(j, line);
 	if (journal_is(line, "fault"))
@@ -290,12 +336,21 @@ static void judge_parameters(struct judge *j)
 		       *j->calm ? j->calm : "nothing");
 }
 
+static bool is_cut(const struct judge *j, uint32_t node, uint64_t at)
+{
+	for (size_t i = 0; i < j->ncuts; i++)
+		if (j->cuts[i].node == node && at >= j->cuts[i].from && at < j->cuts[i].to)
+			return true;
+	return false;
+}
+
 /* How often each rank was named, by the log of the node. */
 static int count_named(const struct judge *j, uint32_t node, size_t named[CAMPAIGN_RANKS_MAX], struct err *err)
 {
 	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
 	char path[PATH_MAX];
 	unsigned rank;
+	uint64_t at = 0;
 	path_of(j, node, j->nodes > 1 ? "log" : "run.log", path);
 	FILE *f = fopen(path, "re");
 	if (!f || !text) {
@@ -308,8 +363,9 @@ static int count_named(const struct judge *j, uint32_t node, size_t named[CAMPAI
 		int end =
 			0; /* set only if all of the text is there: the launcher says more of a rank than that it hangs */
 		sscanf(text, "ckpt run: rank %u hangs:%n", &rank, &end);
-		if (end && rank < CAMPAIGN_RANKS_MAX)
+		if (end && rank < CAMPAIGN_RANKS_MAX && !is_cut(j, node, at))
 			named[rank]++;
+		at += strlen(text);
 	}
 	fclose(f);
 	return 0;
@@ -372,5 +428,6 @@ int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], s
 	free(j.durables);
 	free(j.backs);
 	free(j.hit);
+	free(j.cuts);
 	return rc;
 }

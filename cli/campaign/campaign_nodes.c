@@ -157,6 +157,7 @@ static void end(struct campaign *c, bool daemons, int sig, uint64_t deadline)
 /* The daemons stay until the ranks have made their last checkpoint. */
 void campaign_stop(struct campaign *c)
 {
+	campaign_net_mend(&c->net, NULL); /* a last checkpoint needs it */
 	end(c, false, SIGINT, clock_deadline(GRACE_NS));
 	end(c, true, SIGTERM, clock_deadline(SERVED_NS));
 	proc_kill_all(clock_deadline(10 * CLOCK_NS_PER_S));

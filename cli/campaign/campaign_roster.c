@@ -1,4 +1,4 @@
-/* The nodes of a campaign are daemons on this machine: node-K at 127.0.0.K+1. */
+/* The nodes of a campaign are daemons on this machine: node-K at 127.0.0.K+1, or in a network of their own (campaign_net.h). */
 #include "campaign/campaign_run.h"
 
 #include "base/address.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Below those that the kernel gives to whoever asks for any: a port stays free while its daemon is away. */
-enum { PORT_LEAST = 10000, PORTS = 22000, TRIES_MAX = 1000, KEY_BYTES = 32, LINE_MAX_BYTES = 64 };
+enum { PORT_LEAST = 10000, PORTS = 22000, PORT_OF_SPACE = 7470, TRIES_MAX = 1000, KEY_BYTES = 32, LINE_MAX_BYTES = 64 };
 
 static bool is_free(const union address *address)
 {
@@ -20,8 +20,14 @@ static bool is_free(const union address *address)
 	return fd >= 0 && !bind(fd, &address->any, address_size(address));
 }
 
-static int choose_address(uint32_t node, char text[ADDRESS_MAX], struct err *err)
+/* In a namespace nobody else has a port. */
+static int choose_address(const struct campaign *c, uint32_t node, char text[ADDRESS_MAX], struct err *err)
 {
+	char host[ADDRESS_MAX];
+	if (c->net.nodes) {
+		snprintf(text, ADDRESS_MAX, "%.50s:%d", campaign_net_address(node, host, sizeof(host)), PORT_OF_SPACE);
+		return 0;
+	}
 	for (int i = 0; i < TRIES_MAX; i++) {
 		union address address;
 		uint16_t random;
@@ -49,7 +55,7 @@ static int write_roster(const struct campaign *c, struct err *err)
 	char path[PATH_MAX], text[CAMPAIGN_NODES_MAX * LINE_MAX_BYTES] = "", address[ADDRESS_MAX];
 	size_t len = 0;
 	for (uint32_t k = 0; k < c->nnodes; k++) {
-		int rc = choose_address(k, address, err);
+		int rc = choose_address(c, k, address, err);
 		if (rc)
 			return rc;
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "node-%u %s\n", k, address);

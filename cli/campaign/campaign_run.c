@@ -171,8 +171,7 @@ static int check_run(struct campaign *c)
 			proc_status_text(text, sizeof(text), status), c->folder);
 }
 
-/* Until all ranks are at work, and something is on storage that is newer than `after`. */
-static int await_work(struct campaign *c, struct step_id after)
+int campaign_await_work(struct campaign *c, struct step_id after)
 {
 	uint64_t deadline = clock_deadline(READY_NS);
 	struct progress_seen seen = {0};
@@ -202,10 +201,11 @@ static int note_fault(struct campaign *c, size_t i, const struct fault_result *r
 	bool fired = result->outcome == FAULT_FIRED;
 	struct err err = {""};
 	int rc = journal_put(&c->journal,
-			     json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:f, s:o}", "event", "fault", "index",
-				       (json_int_t)i, "kind", f->entry->name, "rank", (json_int_t)f->rank, "node",
-				       (json_int_t)f->node, "cause", f->cause, "outcome", fired ? "fired" : "not-fired",
-				       "wall_ns", (json_int_t)wall_ns, "ms", ms, "text", json_text(result->text)),
+			     json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:f, s:o}", "event", "fault",
+				       "index", (json_int_t)i, "kind", f->entry->name, "rank", (json_int_t)f->rank,
+				       "node", (json_int_t)f->node, "cause", f->cause, "outcome",
+				       fired ? "fired" : "not-fired", "for_ms", (json_int_t)f->for_ms, "wall_ns",
+				       (json_int_t)wall_ns, "ms", ms, "text", json_text(result->text)),
 			     &err);
 	if (!rc && fired && (f->entry->kind == FAULT_KILL_DAEMON || f->entry->kind == FAULT_KILL_NODE))
 		rc = note_daemon(c, f->node, false, &err); /* it may be back before it is asked again */
@@ -288,11 +288,27 @@ static int begin(struct campaign *c, const struct campaign_fault *f, struct faul
 {
 	bool refused = false;
 	q->socket = campaign_node_path(c, f->node, "s", sock);
-	if (f->entry->actor == FAULT_BY_CAMPAIGN)
+	if (f->entry->kind == FAULT_KILL_NODE)
 		return lose_node(c, f, result, err);
 	if (f->entry->kind == FAULT_FLIP_REPLICA)
 		return flip_replica(c, f, q, sock, result, err);
 	return fault_begin(q, result, &refused, err);
+}
+
+int campaign_await_time(struct campaign *c, uint64_t at)
+{
+	struct err err = {""};
+	while (clock_now() < at) {
+		struct view view;
+		int rc = watch(c, &view, &err), code;
+		if (rc)
+			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+		code = check_run(c);
+		if (code)
+			return code;
+		poll(NULL, 0, (int)min_u64((at - min_u64(at, clock_now())) / CLOCK_NS_PER_MS + 1, 100));
+	}
+	return EXIT_OK;
 }
 
 static int cause(struct campaign *c, size_t i)
@@ -309,29 +325,16 @@ static int cause(struct campaign *c, size_t i)
 				  .seed = c->file.seed + i};
 	uint64_t from = clock_now(), wall = clock_wall();
 	q.deadline = from + (f->entry->fires_ms + f->for_ms) * CLOCK_NS_PER_MS + 2 * ASK_NS;
-	if (begin(c, f, &q, sock, &result, &err)) {
+	int code = EXIT_OK;
+	if (f->entry->target == FAULT_AT_NETWORK) {
+		code = campaign_cut(c, f, &result, &err);
+	} else if (begin(c, f, &q, sock, &result, &err)) {
 		result.outcome = FAULT_NOT_FIRED;
 		snprintf(result.text, sizeof(result.text), "%s", err.text);
 	}
-	int code = look_until(c, &q, &result);
+	if (!code)
+		code = look_until(c, &q, &result);
 	return code ? code : note_fault(c, i, &result, wall, (double)(clock_now() - from) / 1e6);
-}
-
-/* Until then; what becomes durable is noted meanwhile. */
-static int await_time(struct campaign *c, uint64_t at)
-{
-	struct err err = {""};
-	while (clock_now() < at) {
-		struct view view;
-		int rc = watch(c, &view, &err), code;
-		if (rc)
-			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
-		code = check_run(c);
-		if (code)
-			return code;
-		poll(NULL, 0, (int)min_u64((at - min_u64(at, clock_now())) / CLOCK_NS_PER_MS + 1, 100));
-	}
-	return EXIT_OK;
 }
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
@@ -346,9 +349,9 @@ static int cause_all(struct campaign *c)
 			continue;
 		if (first == UINT64_MAX)
 			first = c->fired + c->not_fired ? c->file.faults[i].at_ms : 0;
-		code = await_time(c, begin + (c->file.faults[i].at_ms - first) * CLOCK_NS_PER_MS);
+		code = campaign_await_time(c, begin + (c->file.faults[i].at_ms - first) * CLOCK_NS_PER_MS);
 		if (!code)
-			code = await_work(c, (struct step_id){0});
+			code = campaign_await_work(c, (struct step_id){0});
 		if (!code)
 			code = cause(c, i);
 	}
@@ -372,10 +375,11 @@ static int end_job(struct campaign *c)
 	for (size_t i = 0; i < c->file.n; i++)
 		lasts = max_u64(lasts,
 				c->file.faults[i].entry->target == FAULT_AT_STORE ? c->file.faults[i].for_ms : 0);
-	int status = 0, code = await_time(c, clock_deadline(lasts * CLOCK_NS_PER_MS)); /* the disk is sound again */
+	int status = 0,
+	    code = campaign_await_time(c, clock_deadline(lasts * CLOCK_NS_PER_MS)); /* the disk is sound again */
 	char text[64], log[PATH_MAX];
 	if (!code)
-		code = await_work(c, c->durable);
+		code = campaign_await_work(c, c->durable);
 	if (code)
 		return code;
 	if (halt(c, &err))
@@ -408,9 +412,9 @@ int campaign_disturb(struct campaign *c)
 	int code = note_time(c, "started");
 	if (code)
 		return code;
-	if (campaign_start(c, true, ENDLESS, &err))
+	if (campaign_note_logs(c, "joined", 0, &err) || campaign_start(c, true, ENDLESS, &err))
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
-	code = await_work(c, (struct step_id){0});
+	code = campaign_await_work(c, (struct step_id){0});
 	if (!code)
 		code = note_time(c, "at-work");
 	if (!code)

@@ -11,6 +11,8 @@
 #define CKPT_CLI_CAMPAIGN_RUN_H
 
 #include "campaign/campaign_journal.h"
+#include "campaign/campaign_net.h"
+#include "faults/fault_request.h"
 #include "process/launch_proc.h"
 
 #include <limits.h>
@@ -29,11 +31,13 @@ struct campaign {
 	const char *folder;
 	char *const *command; /* of a rank; NULL: ckpt-train */
 	struct campaign_journal journal;
+	struct campaign_net net; /* of the nodes of the disturbed run; has no nodes: they are on loopback */
 	struct campaign_node nodes[CAMPAIGN_NODES_MAX];
 	uint32_t nnodes; /* of the run that is at work */
 	bool disturbed;  /* that run */
 	uint64_t steps;
-	bool *ended; /* by fault: in the journal */
+	size_t no_network; /* faults that were left out: the nodes have no network of their own */
+	bool *ended;       /* by fault: in the journal */
 	size_t fired, not_fired;
 	struct step_id durable; /* the newest that the journal has */
 	uint64_t final_step;
@@ -48,8 +52,18 @@ char *campaign_node_path(const struct campaign *c, uint32_t node, const char *na
 int campaign_disturb(struct campaign *c);
 /* The same steps without faults. */
 int campaign_calm(struct campaign *c);
+/* Until all ranks are at work, and something is on storage that is newer than `after`. An exit code. */
+int campaign_await_work(struct campaign *c, struct step_id after);
+/* Until then; what becomes durable is noted meanwhile. An exit code. */
+int campaign_await_time(struct campaign *c, uint64_t at);
 /* "final step=… params=…" of a trainer's log. False: it does not stand there. */
 bool campaign_final(const char *path, uint64_t *step, char params[32]);
+
+/* campaign_cut.c: the network is whole, is broken for its time, and is whole again, each by probes; then the job comes back to work. An exit
+ * code; what became of the fault is in *result. */
+int campaign_cut(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result, struct err *err);
+/* How long the log of each node is. What launchers say between "cut" and "joined" of ranks that hang is of no rank's making. */
+int campaign_note_logs(struct campaign *c, const char *event, uint64_t for_ms, struct err *err);
 
 /* campaign_start.c: the command lines. Starts the `ckpt run`, or the daemon, of a node. */
 int campaign_start_run(struct campaign *c, uint32_t node, struct err *err);

@@ -93,6 +93,19 @@ static void add_daemon(const struct campaign *c, struct args *a, uint32_t node, 
 	add(a, campaign_path(c, c->disturbed ? "store" : "calm", p->store));
 }
 
+static int start_there(const struct campaign *c, uint32_t node, struct proc *proc, const struct proc_spec *spec,
+		       struct err *err)
+{
+	if (!c->disturbed || !c->net.nodes)
+		return proc_start(proc, spec, err);
+	int rc = campaign_net_enter(&c->net, node, err);
+	if (rc)
+		return rc;
+	rc = proc_start(proc, spec, err);
+	campaign_net_leave(&c->net);
+	return rc;
+}
+
 /* Both of a node write to its log. */
 static int start(struct campaign *c, uint32_t node, const struct args *a, struct proc *proc, struct err *err)
 {
@@ -113,8 +126,11 @@ static int start(struct campaign *c, uint32_t node, const struct args *a, struct
 		int rc = env ? -errno : -ENOMEM;
 		return err_set(err, rc, "%s: %s", log, err_name(rc));
 	}
-	struct proc_spec spec = {.argv = a->list, .env = env, .out = fd, .err = fd, .death_signal = SIGTERM};
-	return proc_start(proc, &spec, err);
+	/* Where a campaign was killed nobody mends its network, and a last checkpoint would be waited for in vain. */
+	bool waits = c->net.nodes && proc == &c->nodes[node].run;
+	int death_signal = waits ? SIGKILL : SIGTERM;
+	struct proc_spec spec = {.argv = a->list, .env = env, .out = fd, .err = fd, .death_signal = death_signal};
+	return start_there(c, node, proc, &spec, err);
 }
 
 int campaign_start_run(struct campaign *c, uint32_t node, struct err *err)

@@ -5,19 +5,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_BYTES_MAX = 1024, COLUMNS_MAX = 16, STOP_MS = 500, SLOW_MS = 5, DISK_MS = 2000 };
+enum {
+	LINE_BYTES_MAX = 1024,
+	COLUMNS_MAX = 16,
+	STOP_MS = 500,
+	SLOW_MS = 5,
+	DISK_MS = 2000,
+	NETWORK_MS = 12000 /* above peer-timeout */
+};
 
 /* No node is drained: ranks stay where they are. */
 const struct fault_entry *campaign_kind(const char *name, size_t len, uint32_t nodes)
 {
 	const struct fault_entry *entry = fault_find(name, len);
-	bool several = entry && (entry->kind == FAULT_FLIP_REPLICA || entry->kind == FAULT_KILL_NODE);
+	bool several = entry && (entry->kind == FAULT_FLIP_REPLICA || entry->kind == FAULT_KILL_NODE ||
+				 entry->target == FAULT_AT_NETWORK);
 	return !entry || entry->kind == FAULT_DRAIN || (several && nodes == 1) ? NULL : entry;
 }
 
 uint64_t campaign_default_ms(const struct fault_entry *entry)
 {
-	return entry->kind == FAULT_SLOW ? SLOW_MS : entry->target == FAULT_AT_STORE ? DISK_MS : STOP_MS;
+	switch (entry->target) {
+	case FAULT_AT_NETWORK:
+		return NETWORK_MS;
+	case FAULT_AT_STORE:
+		return DISK_MS;
+	default:
+		return entry->kind == FAULT_SLOW ? SLOW_MS : STOP_MS;
+	}
 }
 
 /* Where each column is that is read; -1: it is not there. fault: the one that counts on so many nodes. */

@@ -48,6 +48,7 @@ enum report_end {
 struct report_fault {
 	uint64_t index, at;
 	double fired_ms; /* until it was seen to have fired */
+	uint64_t for_ms; /* how long it was to last; 0: it has no time */
 	bool fired, overtaken;
 	uint32_t rank, node;
 	uint64_t ranks;                  /* a bit for each of its node */

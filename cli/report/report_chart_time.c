@@ -2,6 +2,7 @@
 #include "report/report_chart.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "frame/output.h"
 #include "report/markup.h"
 
@@ -128,6 +129,15 @@ static void draw_daemon(FILE *f, const struct report *r, const struct timeline *
 	row_end(f);
 }
 
+/* How long the network was broken. */
+static void draw_cut(FILE *f, const struct timeline *t, const struct report_fault *one)
+{
+	size_t from = column(t, one->at), to = column(t, one->at + one->for_ms * CLOCK_NS_PER_MS);
+	if (one->fired && one->entry && one->entry->target == FAULT_AT_NETWORK)
+		markup(f, "<path class=\"cut\" d=\"M%zu 0h%zuv%dh-%zuz\"/>", from, to + 1 - from, TENTHS,
+		       to + 1 - from);
+}
+
 static void draw_faults(FILE *f, const struct report *r, const struct timeline *t)
 {
 	char text[32];
@@ -136,6 +146,7 @@ static void draw_faults(FILE *f, const struct report *r, const struct timeline *
 	markup(f, "\">");
 	for (size_t i = 0; i < r->faults.n; i++) {
 		const struct report_fault *one = &r->faults.at[i];
+		draw_cut(f, t, one);
 		markup(f, "<path class=\"fault\" d=\"M%zu 0h3v%dh-3z\"><title>", column(t, one->at), TENTHS);
 		markup_text(f, "%s, %s", one->kind,
 			    text_duration(text, sizeof(text), one->at - min_u64(one->at, t->begin)));
@@ -158,10 +169,13 @@ static void draw_axis(FILE *f, const struct timeline *t)
 
 int chart_timeline(FILE *f, const struct report *r)
 {
-	static const char *const keys[][2] = {
-		{"computing", "computing"}, {"saving", "saving (as high as its share of the time)"},
-		{"starting", "starting"},   {"recovering", "recovering"},
-		{"lost", "lost"},           {"fault", "a fault is caused"}};
+	static const char *const keys[][2] = {{"computing", "computing"},
+					      {"saving", "saving (as high as its share of the time)"},
+					      {"starting", "starting"},
+					      {"recovering", "recovering"},
+					      {"lost", "lost"},
+					      {"cut", "the network is broken"},
+					      {"fault", "a fault is caused"}};
 	struct timeline *t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;

@@ -53,6 +53,7 @@ static int take_fault(struct report *r, const json_t *line)
 	*f = (struct report_fault){.index = line_whole(line, "index"),
 				   .at = line_time(r, line, "wall_ns"),
 				   .fired_ms = line_number(line, "ms"),
+				   .for_ms = min_u64(line_whole(line, "for_ms"), FAULT_TIME_MAX_MS),
 				   .fired = line_is(line, "outcome", "fired"),
 				   .rank = (uint32_t)min_u64(line_whole(line, "rank"), UINT32_MAX),
 				   .node = (uint32_t)min_u64(line_whole(line, "node"), UINT32_MAX),

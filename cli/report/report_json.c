@@ -74,11 +74,12 @@ static json_t *fault(const struct report *r, const struct report_fault *f)
 	if (f->found_by)
 		found = json_pack("{s:s, s:o, s:o}", "by", f->found_by, "text", text(f->found_text), "after_ms",
 				  real(report_found_ms(f)));
-	return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "index",
+	return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "index",
 			 whole(f->index), "kind", f->kind, "cause", text(f->cause), "rank", whole(f->rank), "node",
-			 whole(f->node), "at_ms", at_ms(r, f->at), "fired", f->fired, "fired_after_ms",
-			 real(f->fired_ms), "text", text(f->text), "end", report_end_name(f->end), "found", found,
-			 "back_after_ms", real(report_back_ms(f)), "recovery", index_or_null(f->recovery), "steps_lost",
+			 whole(f->node), "at_ms", at_ms(r, f->at), "for_ms", f->for_ms ? whole(f->for_ms) : json_null(),
+			 "fired", f->fired, "fired_after_ms", real(f->fired_ms), "text", text(f->text), "end",
+			 report_end_name(f->end), "found", found, "back_after_ms", real(report_back_ms(f)), "recovery",
+			 index_or_null(f->recovery), "steps_lost",
 			 f->recovery == SIZE_MAX ? json_null() : whole(r->recoveries.at[f->recovery].steps_lost));
 }
 

@@ -28,12 +28,15 @@ enum trace {
 	BY_SAVE,       /* a save fails */
 	BY_DAEMON,     /* the daemon does not answer */
 	BY_NODE,       /* the others lose it, and its ranks come as new processes */
+	BY_NETWORK,    /* whatever is lost until the job is at work again */
 	BY_LATENESS,   /* its rank is named as slow */
 };
 
 enum trace report_trace_of(const struct report_fault *f);
 /* Whether the fault can have led to that recovery. */
 bool report_fits(const struct report_fault *f, const struct report_recovery *one);
+/* When its outcome was seen: of a fault of the network, when the job was at work again. */
+uint64_t report_outcome_at(const struct report_fault *f);
 /* at 0: nobody notes when. */
 void report_found(struct report_fault *f, const char *by, uint64_t at, const char *text);
 

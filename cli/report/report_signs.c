@@ -62,8 +62,7 @@ static void look_at_saves(struct report *r, struct report_fault *f)
 		i++;
 	if (i == r->saves.n || r->saves.at[i].begun >= f->at + SOON_NS)
 		return;
-	report_found(f, "daemon", f->at + (uint64_t)(f->fired_ms > 0 ? fmin(f->fired_ms, LONGEST_MS) * 1e6 : 0),
-		     r->saves.at[i].error);
+	report_found(f, "daemon", report_outcome_at(f), r->saves.at[i].error);
 	while (i < r->saves.n && (!r->saves.at[i].durable || r->saves.at[i].durable < f->found))
 		i++;
 	if (i < r->saves.n) {
@@ -109,6 +108,15 @@ static void look_at_lateness(struct report *r, struct report_fault *f)
 		}
 }
 
+/* Nothing was lost: what was sent again arrived. */
+static void look_at_network(struct report_fault *f)
+{
+	if (f->end != REPORT_UNSEEN)
+		return;
+	f->back = report_outcome_at(f);
+	f->end = REPORT_RECOVERED;
+}
+
 void report_look_at_signs(struct report *r, struct report_fault *f)
 {
 	enum trace trace = report_trace_of(f);
@@ -120,6 +128,8 @@ void report_look_at_signs(struct report *r, struct report_fault *f)
 		look_at_daemon(r, f);
 	else if (trace == BY_LATENESS)
 		look_at_lateness(r, f);
+	else if (trace == BY_NETWORK)
+		look_at_network(f);
 	else if (f->end == REPORT_UNSEEN && f->overtaken)
 		f->end = REPORT_OVERTAKEN;
 }

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +35,9 @@ static const enum trace traces[FAULT_KIND_END] = {
 	[FAULT_DISK_EIO] = BY_SAVE,
 	[FAULT_DRAIN] = BY_DRAIN,
 	[FAULT_KILL_NODE] = BY_NODE,
+	[FAULT_LINK_DOWN] = BY_NETWORK,
+	[FAULT_ONE_WAY] = BY_NETWORK,
+	[FAULT_PARTITION] = BY_NETWORK,
 };
 
 const char *report_end_name(enum report_end end)
@@ -50,6 +54,11 @@ bool report_names_cause(const char *text)
 enum trace report_trace_of(const struct report_fault *f)
 {
 	return f->entry ? traces[f->entry->kind] : BY_NOTHING;
+}
+
+uint64_t report_outcome_at(const struct report_fault *f)
+{
+	return f->at + (uint64_t)(f->fired_ms > 0 ? fmin(f->fired_ms, LONGEST_MS) * 1e6 : 0);
 }
 
 void report_found(struct report_fault *f, const char *by, uint64_t at, const char *text)
@@ -95,6 +104,8 @@ bool report_fits(const struct report_fault *f, const struct report_recovery *one
 		return strstr(one->left, MISMATCH_TEXT);
 	case BY_NODE:
 		return names_lost_node(one->reason, f->node) || (f->ranks && (one->fresh & f->ranks) == f->ranks);
+	case BY_NETWORK:
+		return one->seen <= report_outcome_at(f);
 	case BY_DRAIN:
 		return strstr(one->reason, "drain");
 	case BY_DAEMON:

@@ -8,6 +8,10 @@
 #define PLAYED "the rank has taken it from its arena"
 #define PROGRAM "a program that plays faults, such as ckpt-train"
 #define PLAYS_MS 60000
+#define SPACES "a campaign on several nodes, root, and ip of iproute2"
+#define WAITS                                                                                                          \
+	"training waits; nodes that miss each other for longer than peer-timeout go on from a snapshot when they "     \
+	"meet again"
 
 /* clang-format off */
 const struct fault_entry fault_catalogue[] = {
@@ -74,6 +78,15 @@ const struct fault_entry fault_catalogue[] = {
 	 "SIGKILL to ckptd, ckpt run and all ranks of the node at once; it is started again, after the time that is given",
 	 "a campaign on several nodes", "all these processes have died",
 	 "when the node is back all go on from the newest snapshot of which the other nodes have copies", 5000},
+	{FAULT_LINK_DOWN, "link-down", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
+	 "the cable of a node is pulled, and put back after the time that is given", SPACES,
+	 "no probe passes between the node and the others, either way", WAITS, 5000},
+	{FAULT_ONE_WAY, "one-way", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
+	 "what a node sends to others is lost for the time that is given, and what they send arrives", SPACES,
+	 "no probe of the node arrives, and those of the others do", WAITS, 5000},
+	{FAULT_PARTITION, "partition", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
+	 "nothing passes between sides, which are sets of nodes, for the time that is given", SPACES,
+	 "no probe passes between two sides, and all others do", WAITS, 5000},
 	{0},
 };
 /* clang-format on */
@@ -102,8 +115,8 @@ const char *fault_kind_name(enum fault_kind kind)
 
 const char *fault_target_name(enum fault_target target)
 {
-	static const char *const names[] = {"?", "rank", "daemon", "checkpoint", "store", "node"};
-	return names[target <= FAULT_AT_NODE ? target : 0];
+	static const char *const names[] = {"?", "rank", "daemon", "checkpoint", "store", "node", "network"};
+	return names[target <= FAULT_AT_NETWORK ? target : 0];
 }
 
 const char *fault_actor_name(enum fault_actor actor)

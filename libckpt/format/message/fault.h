@@ -33,6 +33,9 @@ enum fault_kind {
 	FAULT_DISK_EIO,
 	FAULT_DRAIN,
 	FAULT_KILL_NODE,
+	FAULT_LINK_DOWN,
+	FAULT_ONE_WAY,
+	FAULT_PARTITION,
 	FAULT_KIND_END
 };
 
@@ -43,6 +46,7 @@ enum fault_target {
 	FAULT_AT_CHECKPOINT, /* of the job, on storage */
 	FAULT_AT_STORE,      /* as the daemon sees it */
 	FAULT_AT_NODE,
+	FAULT_AT_NETWORK, /* what joins the nodes */
 };
 
 /* Who causes it. */

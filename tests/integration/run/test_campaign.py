@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+from cluster import why_not
 from launcher import CKPT, ENVIRONMENT, TRAIN, top
 from tap import DEADLINE, Cases, equal, expect, has, until
 
@@ -263,7 +264,7 @@ def _():
 @case("what is wrong is named before anything starts")
 def _():
     has(campaign("at 1s murder\n", "wrong", code=USAGE), ":1: a fault is wanted")
-    has(campaign("at 1s kill-node\n", "wrong", code=USAGE), "flip-replica, kill-node and drain")
+    has(campaign("at 1s kill-node\n", "wrong", code=USAGE), "flip-replica, kill-node, drain and what breaks a network")
     has(campaign("at 1s kill\n", "none", "--resume", code=FAILED), "no campaign to go on with")
     equal([(top / "wrong").exists(), (top / "none").exists()], [False, False])
     done = subprocess.run([CKPT, "campaign", EXAMPLES / "short.campaign"], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
@@ -273,15 +274,17 @@ def _():
 
 @case("the shipped tables are read, and what they leave out is said before the start")
 def _():
-    for name, faults, left_out in (("llama3-2024", 336, 83), ("minder-2025", 173, 25), ("llama3-2024-nodes", 377, 42)):
+    alone = [(377, "42 faults of the network are left out")] if why_not() else [(419, "419 faults in")]
+    for name, faults, left_out in [("llama3-2024", 336, "83 more stand in its tables"), ("minder-2025", 173, "25 more stand in its tables"),
+                                   *(("llama3-2024-nodes", *row) for row in alone)]:
         folder = top / name
         child = subprocess.Popen([CKPT, "campaign", "--dir", folder, EXAMPLES / f"{name}.campaign"], env=ENVIRONMENT, stderr=subprocess.PIPE,
                                  text=True)
-        said = child.stderr.readline() + child.stderr.readline()
+        said = child.stderr.readline() + (child.stderr.readline() if left_out != f"{faults} faults in" else "")
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=2 * DEADLINE)  # its job has 90 s to end
         equal(child.returncode, CANCELLED)
-        has(said, f"{faults} faults in", f"{left_out} more stand in its tables")
+        has(said, f"{faults} faults in", left_out)
 
 
 sys.exit(cases.end())

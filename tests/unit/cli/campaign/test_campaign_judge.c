@@ -230,6 +230,38 @@ Test(campaign_judge, every_node_of_several_is_judged)
 	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") FAULT("absent", "3") END), "restored left ");
 }
 
+#define NAMED "ckpt run: rank 1 hangs: no heartbeat\n" /* 37 bytes */
+#define LOG(event, bytes, ms) "{\"event\":\"" event "\",\"node\":0,\"log_bytes\":" bytes ",\"for_ms\":" ms "}\n"
+#define HANG "{\"event\":\"begin\",\"nodes\":2,\"hang_ms\":4000}\n"
+
+Test(campaign_judge, a_rank_that_waits_for_a_node_that_is_cut_off_does_not_hang)
+{
+	put("node-0.spans", "");
+	put("node-1.spans", "");
+	put("node-1.log", "");
+	put("node-0.log", NAMED);
+	cr_expect_str_eq(judge(HANG END), "hangs ");
+	cr_expect_str_eq(judge(HANG LOG("cut", "0", "9000") LOG("joined", "37", "9000") END), "");
+	cr_expect_str_eq(judge(HANG LOG("cut", "0", "1000") LOG("joined", "37", "1000") END), "hangs ",
+			 "it was not cut off for that long");
+	cr_expect_str_eq(judge(HANG LOG("cut", "37", "9000") LOG("joined", "50", "9000") END), "hangs ",
+			 "it was named before");
+	cr_expect_str_eq(judge(HANG FAULT("absent", "1") LOG("cut", "0", "9000") LOG("joined", "37", "9000") END),
+			 "hangs ", "it is not named for what was done to it");
+	put("node-0.log", NAMED NAMED);
+	cr_expect_str_eq(judge(HANG LOG("cut", "0", "9000") LOG("joined", "37", "9000") END), "hangs ",
+			 "it was named behind that");
+	cr_expect_str_eq(judge(HANG LOG("cut", "0", "9000") STARTED("5000") LOG("joined", "74", "0") END), "",
+			 "the campaign was killed meanwhile");
+	cr_expect_str_eq(judge(HANG FAULT("absent", "1") LOG("cut", "0", "9000") LOG("joined", "37", "9000") END), "");
+}
+
+Test(campaign_judge, a_namespace_that_somebody_has_is_left_behind)
+{
+	cr_expect_str_eq(judge("{\"event\":\"left\",\"text\":\"process 7 is in it\"}\n" END), "left ");
+	cr_expect(strstr(found[5].text, "process 7"), "%s", found[5].text);
+}
+
 Test(campaign_judge, what_has_not_ended_is_not_judged)
 {
 	put("journal", DURABLE("10"));

@@ -36,6 +36,43 @@ Test(report_match, a_killed_rank_is_found_by_the_daemon_and_replaced)
 	cr_expect_eq(report.steps_lost, 3);
 }
 
+/* In the journal the outcome of a cut is known when the job is at work again. */
+static void put_cut(unsigned ms, unsigned until)
+{
+	put("journal",
+	    "{\"event\":\"fault\",\"index\":0,\"kind\":\"link-down\",\"rank\":0,\"node\":1,\"cause\":\"\","
+	    "\"outcome\":\"fired\",\"for_ms\":100,\"wall_ns\":%llu000000,\"ms\":%u.0,\"text\":\"cut\"}",
+	    SINCE + ms, until);
+}
+
+Test(report_match, what_is_lost_until_the_nodes_are_joined_is_of_the_cut)
+{
+	begin();
+	put_cut(2000, 400);
+	put_way_back(0, 2, 2300, 290, 3, "node node-1 is lost: Connection timed out", "the ring broke");
+	put_start(1, 2, 2300, 100);
+	make();
+	cr_expect_eq(fault(0)->end, REPORT_RECOVERED);
+	cr_expect_eq(fault(0)->recovery, 1);
+	cr_expect_eq(fault(0)->for_ms, 100);
+	cr_expect_str_eq(fault(0)->found_text, "node node-1 is lost: Connection timed out");
+}
+
+Test(report_match, a_cut_after_which_nothing_was_lost_claims_no_later_recovery)
+{
+	begin();
+	put_cut(1000, 400);
+	put_fault(1, "kill", 1, "", 2000);
+	put_way_back(0, 2, 2300, 290, 3, "rank 1 is lost: its process 7 has died", "the ring broke");
+	put_start(1, 2, 2300, 100);
+	make();
+	cr_expect_eq(fault(0)->end, REPORT_RECOVERED);
+	cr_expect_eq(fault(0)->recovery, SIZE_MAX);
+	cr_expect_null(fault(0)->found_by);
+	cr_expect_float_eq(report_back_ms(fault(0)), 400, 1e-9);
+	cr_expect_eq(fault(1)->recovery, 1);
+}
+
 Test(report_match, a_rank_that_joins_is_not_lost)
 {
 	begin();

@@ -1,0 +1,51 @@
+/* A fault of the network, from the probe before it until the job is at work again. */
+#include "campaign/campaign_run.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+int campaign_note_logs(struct campaign *c, const char *event, uint64_t for_ms, struct err *err)
+{
+	int rc = 0;
+	for (uint32_t k = 0; !rc && k < c->net.nodes; k++) {
+		char path[PATH_MAX];
+		struct stat log = {.st_size = 0};
+		stat(campaign_node_path(c, k, "log", path), &log);
+		rc = journal_put(&c->journal,
+				 json_pack("{s:s, s:i, s:I, s:I, s:I}", "event", event, "node", (int)k, "log_bytes",
+					   (json_int_t)log.st_size, "for_ms", (json_int_t)for_ms, "wall_ns",
+					   (json_int_t)clock_wall()),
+				 err);
+	}
+	return rc;
+}
+
+int campaign_cut(struct campaign *c, const struct campaign_fault *f, struct fault_result *result, struct err *err)
+{
+	int rc = campaign_net_probe(&c->net, err), code = EXIT_OK;
+	if (!rc)
+		rc = campaign_note_logs(c, "cut", f->for_ms, err);
+	if (!rc)
+		rc = campaign_net_break(&c->net, f, err);
+	if (!rc)
+		rc = campaign_net_probe(&c->net, err);
+	campaign_ways_text(f, &c->net.broken, result->text, sizeof(result->text));
+	if (!rc)
+		code = campaign_await_time(c, clock_deadline(f->for_ms * CLOCK_NS_PER_MS));
+	int mended = campaign_net_mend(&c->net, rc ? NULL : err);
+	if (!rc)
+		rc = mended;
+	if (!rc && !code)
+		rc = campaign_net_probe(&c->net, err);
+	if (!code)
+		code = campaign_await_work(c, (struct step_id){0});
+	int noted = campaign_note_logs(c, "joined", f->for_ms, rc ? NULL : err);
+	if (!rc)
+		rc = noted;
+	result->outcome = rc ? FAULT_NOT_FIRED : FAULT_FIRED;
+	if (rc)
+		snprintf(result->text, sizeof(result->text), "%.200s", err->text);
+	return code;
+}

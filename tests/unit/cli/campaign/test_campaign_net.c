@@ -1,0 +1,88 @@
+#include "campaign/campaign_net.h"
+#include "process/launch_proc.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NODES = 4 };
+
+static struct campaign_net net;
+static struct err err;
+static ino_t home;
+
+static ino_t here(void)
+{
+	struct stat s;
+	cr_assert_eq(stat("/proc/self/ns/net", &s), 0);
+	return s.st_ino;
+}
+
+static void setup(void)
+{
+	home = here();
+	if (campaign_net_make(&net, NODES, &err))
+		cr_skip_test("%s", err.text);
+}
+
+static void teardown(void)
+{
+	cr_expect_eq(here(), home, "it stays where it was");
+	campaign_net_close(&net);
+}
+
+TestSuite(campaign_net, .init = setup, .fini = teardown);
+
+/* It is broken as it is to be, and whole again. */
+static void try(struct campaign_fault *fault, const char *kind)
+{
+	fault->entry = fault_find(kind, strlen(kind));
+	cr_assert_eq(campaign_net_break(&net, fault, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_probe(&net, &err), 0, "%s: %s", kind, err.text);
+	struct campaign_ways broken = net.broken;
+	net.broken = (struct campaign_ways){.nodes = NODES};
+	net.broken.lost[3] = 1;
+	cr_expect_eq(campaign_net_probe(&net, &err), -EAGAIN, "another way than that is broken");
+	net.broken = broken;
+	cr_assert_eq(campaign_net_mend(&net, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_probe(&net, &err), 0, "%s: %s", kind, err.text);
+}
+
+Test(campaign_net, a_cable_is_pulled_and_put_back)
+{
+	struct campaign_fault fault = {.node = 2};
+	try(&fault, "link-down");
+}
+
+Test(campaign_net, what_a_node_sends_is_lost_and_what_is_sent_to_it_arrives)
+{
+	struct campaign_fault fault = {.node = 1, .to = 5};
+	try(&fault, "one-way");
+}
+
+Test(campaign_net, sides_are_apart)
+{
+	struct campaign_fault fault = {.side = {1, 2, 1, 0}};
+	try(&fault, "partition");
+}
+
+Test(campaign_net, who_is_in_it_is_found)
+{
+	char text[CAMPAIGN_NET_TEXT_MAX] = "", pid[32];
+	char *argv[] = {(char *)"sleep", (char *)"600", NULL}, *env[] = {NULL};
+	struct proc proc;
+	struct proc_spec spec = {.argv = argv, .env = env, .out = -1, .err = -1, .death_signal = SIGKILL};
+	cr_expect_not(campaign_net_in_use(&net, text), "%s", text);
+	cr_assert_eq(campaign_net_enter(&net, 3, &err), 0);
+	cr_assert_eq(proc_start(&proc, &spec, &err), 0, "%s", err.text);
+	campaign_net_leave(&net);
+	cr_expect(campaign_net_in_use(&net, text));
+	snprintf(pid, sizeof(pid), "process %d is", (int)proc.pid);
+	cr_expect(strstr(text, pid), "%s", text);
+	proc_signal(&proc, SIGKILL);
+	proc_reap(&proc, proc.pid);
+	cr_expect_not(campaign_net_in_use(&net, text), "%s", text);
+}
