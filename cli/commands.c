@@ -6,9 +6,9 @@ extern const struct command command_list, command_show, command_ls, command_veri
 extern const struct command command_diff, command_dump, command_stats, command_export, command_import;
 extern const struct command command_pin, command_unpin, command_tag, command_forget, command_gc;
 extern const struct command command_top, command_doctor, command_bench;
-extern const struct command command_run, command_flush, command_halt, command_drain, command_nodes, command_fault,
-	command_campaign, command_report, command_plan, command_status, command_ranks, command_recoveries,
-	command_config, command_version, command_help, command_completion;
+extern const struct command command_run, command_flush, command_halt, command_rollback, command_drain, command_nodes,
+	command_fault, command_campaign, command_report, command_plan, command_status, command_ranks,
+	command_recoveries, command_config, command_version, command_help, command_completion;
 
 /* One per line, in the order of the help. */
 /* clang-format off */
@@ -31,6 +31,7 @@ const struct command *const commands[] = {
 	&command_run,
 	&command_flush,
 	&command_halt,
+	&command_rollback,
 	&command_drain,
 	&command_nodes,
 	&command_fault,

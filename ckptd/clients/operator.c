@@ -141,6 +141,27 @@ static int halt(struct job *job, const struct wire_command *command, struct wire
 	return rc;
 }
 
+/* It is the coordinator's to do. */
+static int roll_back(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	int rc = participant_can_forward(job, err);
+	if (rc)
+		return rc;
+	if (command->back.to.epoch > job->epoch)
+		return err_set(err, -EINVAL, "job %s is in epoch %u: it cannot go back to step %lu of epoch %u",
+			       job->name, job->epoch, (unsigned long)command->back.to.step, command->back.to.epoch);
+	if (!job->epoch || job->entered != job->epoch)
+		return err_set(err, -EAGAIN,
+			       "job %s: its ranks are just entering an epoch: ask again when they are in it",
+			       job->name);
+	answer->id = command->back.to;
+	answer->number = job->epoch;
+	participant_roll_back(job, &command->back);
+	snprintf(answer->text, sizeof(answer->text), "job %s goes back to step %lu of epoch %u", job->name,
+		 (unsigned long)command->back.to.step, command->back.to.epoch);
+	return 0;
+}
+
 void operator_obey(struct job *job, const struct wire_command *command)
 {
 	struct wire_answer answer = {0};
@@ -178,7 +199,11 @@ int operator_take(struct operators *operators, struct client *client, uint32_t s
 	if (command->kind == COMMAND_FAULT)
 		return faults_cause(operators->observe->faults, job, command, answer, err);
 	memcpy(answer->job, job->name, sizeof(answer->job));
-	rc = command->kind == COMMAND_FLUSH ? flush(job, command, answer, err) : halt(job, command, answer, err);
+	if (command->kind == COMMAND_ROLLBACK)
+		rc = roll_back(job, command, answer, err);
+	else
+		rc = command->kind == COMMAND_FLUSH ? flush(job, command, answer, err)
+						    : halt(job, command, answer, err);
 	if (!rc)
 		log_info("ordered: %s", answer->text);
 	return rc;

@@ -9,6 +9,7 @@
 #include "control/election.h"
 #include "control/epoch_record.h"
 #include "control/membership.h"
+#include "format/files/marks.h"
 #include "job/room.h"
 #include "participant/room.h"
 #include "replication/room.h"
@@ -107,24 +108,30 @@ static int take_directories(struct coordinator_host *host, struct err *err)
 static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 {
 	struct control *control = host->control;
+	struct begun elected = {.id = {0}};
+	struct rollback back;
 	uint32_t epoch;
 	int rc = take_directories(host, err);
 	if (rc)
 		return rc;
-	rc = epochs_first(control, host->job, &epoch, err);
+	rc = epochs_first(control, host->job, &epoch, &back, err);
 	if (rc)
 		return err_prefix(err, rc, "job '%s': no epoch can be chosen", host->job);
 	/* Nothing later than what the registry has was given, as far as anybody knows; whose world may change begins anew. */
-	uint32_t last = host->spread ? election_last_epoch(control, host->job) : 0;
+	if (host->spread)
+		election_last_begun(control, host->job, &elected);
+	uint32_t last = elected.id.epoch;
 	bool resumes = last && epoch == last + 1 && !membership_plan(control, host->job);
 	host->resume_ns = resumes ? clock_now() : 0;
 	host->recorded = resumes ? last : 0;
+	host->back_recorded = back.at;
 	host->orders = host_orders;
 	host->orders.arg = host;
 	host->room = host->spread ? roster_room(control->peers->roster) : 1;
 	rc = coord_new(host->job, world, host->room, resumes ? last : epoch, &host->orders, &host->coord);
 	if (rc)
 		return err_set(err, rc, "no memory for job '%s'", host->job);
+	coord_recall_rollback(host->coord, &back);
 	directories_init(&host->directories, control->storage->disk, control->storage->root, host->job, host->coord);
 	host->directories.pool = control->runtime->pool;
 	host->directories.store = control->runtime->config.store;

@@ -23,7 +23,9 @@ struct coordinator_host {
 	bool ended;                   /* nobody needs it: it goes when the last of its directories has been closed */
 	struct epochs_record *record; /* on its way */
 	uint32_t recorded;
-	uint64_t retry_ns; /* 0: nothing has failed */
+	uint32_t back_recorded,
+		back_written; /* epochs that began with a rollback: the last that is recorded; on its way */
+	uint64_t retry_ns;    /* 0: nothing has failed */
 	struct repeat unrecorded;
 	uint64_t
 		spill_ns; /* what is in memory is brought to storage, without a plan (control/coordinator_spill.c): give up then; 0: it is not */

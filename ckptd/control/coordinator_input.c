@@ -32,11 +32,13 @@ static void attends(struct coordinator_host *host, uint32_t node)
 		host_order(host->control, host->spread, node, &stop);
 }
 
-static void asked(struct coordinator_host *host, uint32_t node, const struct wire_command *command)
+static void asked(struct coordinator_host *host, struct coord_from from, const struct wire_command *command)
 {
 	host->stop |= command->kind == COMMAND_HALT;
-	if (command->kind != COMMAND_FLUSH)
-		host_tell_others(host, node, command);
+	if (command->kind == COMMAND_ROLLBACK)
+		coord_rollback(host->coord, from, &command->back);
+	else if (command->kind != COMMAND_FLUSH)
+		host_tell_others(host, from.node, command);
 	else if (!host_asked_to_spill(host))
 		host_tell_others(host, RANK_MAX, command); /* the one with rank 0 does it */
 }
@@ -48,7 +50,7 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 		leave(host, from.node, r->finished);
 		return;
 	case PEER_REQUEST:
-		asked(host, from.node, &r->request.command);
+		asked(host, from, &r->request.command);
 		return;
 	case PEER_NODE_JOIN:
 		attends(host, from.node);

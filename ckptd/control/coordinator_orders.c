@@ -154,6 +154,7 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 		host->retry_ns = clock_deadline(RECORD_RETRY_MS * CLOCK_NS_PER_MS);
 	} else {
 		host->recorded = epoch;
+		host->back_recorded = host->back_written;
 		host->unrecorded = (struct repeat){0};
 		coord_persisted(host->coord, epoch);
 	}
@@ -164,15 +165,18 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 void host_persist(void *arg, uint32_t epoch, const char *reason)
 {
 	struct coordinator_host *host = arg;
+	struct rollback back = coord_view(host->coord).back;
 	catalog_epoch(host->control->storage->catalog, host->job, epoch);
-	if (!host->spread || epoch <= host->recorded) {
+	/* Of a job on one node the catalog alone has the epoch; but a rollback must stand where nobody forgets it. */
+	if (back.at <= host->back_recorded && (!host->spread || epoch <= host->recorded)) {
 		coord_persisted(host->coord, epoch);
 		return;
 	}
 	host->retry_ns = 0;
 	if (host->record)
 		return; /* when it has ended, this one follows */
-	int rc = epochs_record(host->control, host->job, epoch, reason, recorded, host, &host->record);
+	host->back_written = back.at;
+	int rc = epochs_record(host->control, host->job, epoch, &back, reason, recorded, host, &host->record);
 	if (rc)
 		recorded(host, epoch, rc, err_name(rc));
 }

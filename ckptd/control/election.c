@@ -395,16 +395,14 @@ void election_tick(struct control *control)
 
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */
 
-uint32_t election_last_epoch(const struct control *control, const char *job)
+void election_last_begun(const struct control *control, const char *job, struct begun *begun)
 {
 	char key[REGISTRY_KEY_MAX];
 	struct registry_record record;
-	struct begun begun;
 	key_of(job, EPOCH, key);
 	if (!control->registry || !registry_get(control->registry, key, &record) ||
-	    begun_decode(record.value, record.len, &begun, NULL))
-		return 0;
-	return begun.id.epoch;
+	    begun_decode(record.value, record.len, begun, NULL))
+		*begun = (struct begun){.id = {0}};
 }
 
 struct epoch_call {

@@ -29,34 +29,29 @@ static int last_of_names(struct repo *repo, const char *job, uint32_t *last, str
 	return rc;
 }
 
-static int read_record(struct repo *repo, int dir, uint32_t *last, struct err *err)
+static int read_record(struct repo *repo, int dir, struct begun *begun, struct err *err)
 {
 	AUTO_FREE void *text = NULL;
-	struct begun begun;
 	size_t len = 0;
 	int rc = disk_read_file(repo->disk, dir, EPOCHS_FILE, MARK_BYTES_MAX, &text, &len, err);
 	if (rc == -ENOENT)
 		return 0;
-	if (!rc)
-		rc = begun_decode(text, len, &begun, err);
-	if (!rc && begun.id.epoch > *last)
-		*last = begun.id.epoch;
-	return rc;
+	return rc ? rc : begun_decode(text, len, begun, err);
 }
 
-static int last_of_record(struct repo *repo, const char *job, uint32_t *last, struct err *err)
+static int last_of_record(struct repo *repo, const char *job, struct begun *begun, struct err *err)
 {
 	int dir = disk_open_at(repo->disk, repo->root, job, DISK_DIR);
 	if (dir == -ENOENT)
 		return 0;
 	if (dir < 0)
 		return err_set(err, dir, "cannot open %s/%s: %s", repo->path, job, err_name(dir));
-	int rc = read_record(repo, dir, last, err);
+	int rc = read_record(repo, dir, begun, err);
 	disk_close_file(repo->disk, dir);
 	return rc ? err_prefix(err, rc, "%s/%s/" EPOCHS_FILE, repo->path, job) : 0;
 }
 
-static int last_in_store(struct control *control, const char *job, uint32_t *last, struct err *err)
+static int last_in_store(struct control *control, const char *job, uint32_t *last, struct begun *begun, struct err *err)
 {
 	struct repo repo;
 	int rc = failpoint("job.epoch", NULL);
@@ -67,20 +62,26 @@ static int last_in_store(struct control *control, const char *job, uint32_t *las
 		return rc;
 	rc = last_of_names(&repo, job, last, err);
 	if (!rc)
-		rc = last_of_record(&repo, job, last, err);
+		rc = last_of_record(&repo, job, begun, err);
 	repo_close(&repo);
 	return rc;
 }
 
-int epochs_first(struct control *control, const char *job, uint32_t *epoch, struct err *err)
+static uint32_t later(uint32_t a, uint32_t b)
 {
-	*epoch = catalog_last_epoch(control->storage->catalog, job);
-	if (election_last_epoch(control, job) > *epoch)
-		*epoch = election_last_epoch(control, job);
-	if (control->peers->replica && replica_known_epoch(control->peers->replica, job) > *epoch)
-		*epoch = replica_known_epoch(control->peers->replica, job);
-	int rc = control->runtime->config.store ? last_in_store(control, job, epoch, err) : 0;
-	++*epoch;
+	return a > b ? a : b;
+}
+
+int epochs_first(struct control *control, const char *job, uint32_t *epoch, struct rollback *back, struct err *err)
+{
+	struct begun elected = {.id = {0}}, stored = {.id = {0}};
+	election_last_begun(control, job, &elected);
+	*epoch = later(catalog_last_epoch(control->storage->catalog, job), elected.id.epoch);
+	if (control->peers->replica)
+		*epoch = later(*epoch, replica_known_epoch(control->peers->replica, job));
+	int rc = control->runtime->config.store ? last_in_store(control, job, epoch, &stored, err) : 0;
+	*epoch = later(*epoch, stored.id.epoch) + 1;
+	*back = elected.back.at > stored.back.at ? elected.back : stored.back;
 	return rc;
 }
 
@@ -164,8 +165,8 @@ static int tell_registry(struct control *control, struct epochs_record *r)
 	return rc ? rc : election_record_epoch(control, r->begun.job, text.data, text.len, in_registry, r);
 }
 
-int epochs_record(struct control *control, const char *job, uint32_t epoch, const char *reason,
-		  void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
+int epochs_record(struct control *control, const char *job, uint32_t epoch, const struct rollback *back,
+		  const char *reason, void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
 		  struct epochs_record **out)
 {
 	struct epochs_record *r = calloc(1, sizeof(*r));
@@ -175,6 +176,7 @@ int epochs_record(struct control *control, const char *job, uint32_t epoch, cons
 	r->store = control->runtime->config.store;
 	r->begun.id.epoch = epoch;
 	r->begun.begun_at = clock_wall();
+	r->begun.back = *back;
 	snprintf(r->begun.job, sizeof(r->begun.job), "%s", job);
 	snprintf(r->begun.reason, sizeof(r->begun.reason), "%s", reason);
 	r->done = done;

@@ -80,7 +80,13 @@ struct coord_view coord_view(const struct coord *c)
 				   .unserved = c->unserved,
 				   .alike = coord_alike(c),
 				   .spilled = c->spill.state == SPILL_ENDED,
-				   .not_spilled = c->spill.text};
+				   .not_spilled = c->spill.text,
+				   .back = c->back};
+}
+
+void coord_recall_rollback(struct coord *c, const struct rollback *back)
+{
+	c->back = *back;
 }
 
 void coord_preface(struct coord *c, const char *text)
@@ -252,6 +258,15 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 		c->nodes[n].in = c->nodes[n].finished = false;
 	}
 	coord_withhold(c);
+}
+
+void coord_rollback(struct coord *c, struct coord_from from, const struct wire_rollback *to)
+{
+	if (!coord_current(c, from) || to->to.epoch > c->epoch)
+		return;
+	c->back = (struct rollback){.at = c->epoch + 1, .to = to->to};
+	coord_raise(c, "the job goes back to step %lu of epoch %u: %s", (unsigned long)to->to.step, to->to.epoch,
+		    to->reason);
 }
 
 static void adopt(struct coord *c, uint32_t epoch, bool resumed)

@@ -80,7 +80,7 @@ struct coord_orders {
 	void *arg;
 	/* order is read before it returns. */
 	void (*emit)(void *arg, uint32_t node, const struct peer_order *order);
-	/* The epoch is to be kept, so that it is not given out again: coord_persisted, perhaps at once. Until then nobody is told. */
+	/* The epoch is to be kept, so that it is not given out again, and where the job went back to last: coord_persisted, perhaps at once. Until then nobody is told. */
 	void (*persist)(void *arg, uint32_t epoch, const char *reason);
 	/* Look what copies all nodes hold, also those that do not take part: coord_surveyed. */
 	void (*survey)(void *arg);
@@ -99,6 +99,8 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 	      struct coord **out);
 /* Nobody is told of the first epoch before it is persisted. */
 void coord_withhold(struct coord *c);
+/* Where the job has gone back to in an earlier life of the coordinator; to be said before any node joins. */
+void coord_recall_rollback(struct coord *c, const struct rollback *back);
 /* The epoch was entered, and is on record: it goes on if all ranks of the world come that are in it (coordinator/resume.c). */
 void coord_resume(struct coord *c);
 /* They do not: the next one begins. No effect when all have come. */
@@ -150,6 +152,10 @@ void coord_invalidate_plan(struct coord *c, const char *why);
 /* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */
 void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
 
+/* The job goes back: a new epoch begins, in which, and in all later ones, what is newest is looked for among what is as old as that, and
+ * what is saved from then on. Who asks from another epoch changes nothing. */
+void coord_rollback(struct coord *c, struct coord_from from, const struct wire_rollback *to);
+
 /* The world is about to change: if it has been entered, a new epoch begins, and until coord_release nobody enters it. What cannot be
  * written, since a node that has a part of it is not there, fails at once. */
 void coord_hold(struct coord *c, const char *why);
@@ -190,6 +196,7 @@ struct coord_view {
 	bool alike; /* ranks hold something alike, as far as is known: what is in memory fits who share a node as before */
 	bool spilled;            /* what coord_spill_begin began has ended */
 	const char *not_spilled; /* what was lost in it, and why; "": nothing */
+	struct rollback back;    /* the last one */
 };
 struct coord_view coord_view(const struct coord *c);
 /* Why the epoch was raised. */

@@ -72,17 +72,39 @@ static void set_restoring(struct coord *c, uint32_t node, bool restoring)
 	n->restoring = restoring;
 }
 
-void coord_look(struct coord *c, uint64_t step)
+static void look(struct coord *c)
 {
+	struct peer_order order = {.type = PEER_LOOK, .look = {.step = c->restore.step, .back = c->restore.back}};
 	uint32_t epoch = begin(c, COORD_LOOK);
-	c->restore.step = step;
-	snprintf(c->restore.choice.why, sizeof(c->restore.choice.why), "%s", c->preface);
 	c->restore.waiting++; /* for what other nodes hold */
 	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_LOOK, epoch); n++)
 		if (c->nodes[n].ranks)
-			coord_order(c, n, &(struct peer_order){.type = PEER_LOOK, .step = step});
+			coord_order(c, n, &order);
 	if (runs(c, COORD_LOOK, epoch))
 		c->orders->survey(c->orders->arg);
+}
+
+void coord_look(struct coord *c, uint64_t step)
+{
+	struct coord_restore *r = &c->restore;
+	r->step = step;
+	r->back = step > STEP_MAX ? c->back : (struct rollback){0}; /* who names a step may have any */
+	snprintf(r->choice.why, sizeof(r->choice.why), "%s", c->preface);
+	look(c);
+}
+
+/* All that there is was given up when the job went back. That is better than to begin anew. */
+static void look_at_given_up(struct coord *c)
+{
+	struct coord_restore *r = &c->restore;
+	char text[WIRE_TEXT_MAX];
+	snprintf(text, sizeof(text), "the job went back to step %lu of epoch %u, and nothing as old is left",
+		 (unsigned long)r->back.to.step, r->back.to.epoch);
+	add_why(r->choice.why, text);
+	candidates_clear(&r->candidates);
+	r->back = (struct rollback){0};
+	r->surveyed = r->others = false;
+	look(c);
 }
 
 void coord_restoring(struct coord *c, struct coord_from from, uint64_t step)
@@ -129,6 +151,7 @@ static void refuse_asked(struct coord *c)
 static void refuse_rest(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
+	bool gone_back = r->back.at && r->others;
 	bool asked = r->others || (r->step != STEP_NEWEST && !candidates_is_empty(&r->candidates));
 	char text[WIRE_TEXT_MAX];
 	if (r->passed_over)
@@ -139,7 +162,9 @@ static void refuse_rest(struct coord *c)
 		snprintf(text, sizeof(text),
 			 "nothing to restore is found, and nodes that may hold copies are not there: %s", r->names);
 		refuse(c, -EIO, text);
-	} else if (asked)
+	} else if (gone_back && r->step == STEP_NEWEST)
+		look_at_given_up(c);
+	else if (asked)
 		refuse_asked(c);
 	else
 		refuse(c, -ENOENT, "there is no checkpoint to restore");
@@ -273,7 +298,7 @@ void coord_found(struct coord *c, struct coord_from from, const struct peer_rest
 /* Of one that is to be healthy this shows when it is chosen: who has it in memory, or storage, says so. */
 static bool asked_for(const struct coord_restore *r, struct step_id id)
 {
-	return r->step > STEP_MAX || id.step == r->step;
+	return (r->step > STEP_MAX || id.step == r->step) && !rollback_gives_up(&r->back, id);
 }
 
 /* The newest epoch that others know of, or have a copy of a snapshot of, which is not of this life of the job if nothing was saved in it here. */
@@ -304,7 +329,7 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 	r->parted = survey->parted;
 	snprintf(r->names, sizeof(r->names), "%s", survey->names);
 	if (r->step != STEP_NEWEST_HEALTHY && !is_given_up(c))
-		r->elsewhere = other_world_newest(survey, c->world, r->step, &r->elsewhere_world);
+		r->elsewhere = other_world_newest(survey, c->world, r->step, &r->back, &r->elsewhere_world);
 	for (size_t i = 0; i < survey->n; i++) {
 		const struct coord_held *f = &survey->found[i];
 		if (f->world == c->world && asked_for(r, f->id))

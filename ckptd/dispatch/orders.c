@@ -123,7 +123,7 @@ static void obey(struct job *job, const struct peer_order *order)
 		return;
 	case PEER_LOOK:
 		if (job->nlocal) /* else it had, and has left its participant: nobody would tell it how that ends */
-			restore_look(&job->restore, order->step);
+			restore_look(&job->restore, &order->look);
 		return;
 	case PEER_RESTORE_FETCH:
 		restore_fetch(&job->restore, &order->bring);

@@ -279,6 +279,12 @@ void participant_forward(const struct job *job, const struct wire_command *comma
 		participant_say(job, &(struct peer_report){.type = PEER_REQUEST, .request.command = *command});
 }
 
+void participant_roll_back(const struct job *job, const struct wire_rollback *to)
+{
+	participant_say(job, &(struct peer_report){.type = PEER_REQUEST,
+						   .request.command = {.kind = COMMAND_ROLLBACK, .back = *to}});
+}
+
 void participant_spilled(const struct peers *peers, struct control *control, const char *job,
 			 const struct peer_spilled *spilled)
 {

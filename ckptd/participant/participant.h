@@ -53,6 +53,8 @@ void participant_quiesced(const struct job *job, uint32_t plan, int rc, const ch
 /* An operator's command is for the other nodes of the job, too: whether they can be told (-ENOTCONN: they cannot), and telling them. */
 int participant_can_forward(const struct job *job, struct err *err);
 void participant_forward(const struct job *job, const struct wire_command *command);
+/* The job goes back to an earlier step: its coordinator begins an epoch with that, unless it is in another one already. */
+void participant_roll_back(const struct job *job, const struct wire_rollback *to);
 /* To another node. -ENOTCONN: it cannot be reached, or there is none. */
 int participant_send(const struct peers *peers, const struct control *control, uint32_t node,
 		     const struct peer_report *report);

@@ -46,6 +46,7 @@ struct restore_work *restore_work_new(struct restore *restore, enum restore_task
 	w->task = task;
 	w->store = job->runtime->config.store;
 	w->step = restore->step;
+	w->back = restore->back;
 	w->id = restore->bring.id;
 	w->nlocal = job->nlocal;
 	memcpy(w->job, job->name, sizeof(w->job));

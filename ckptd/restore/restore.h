@@ -38,7 +38,8 @@ enum restore_state {
 struct restore {
 	struct job *job;
 	enum restore_state state;
-	uint64_t step; /* wanted; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
+	uint64_t step;        /* wanted; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
+	struct rollback back; /* what it gives up is not */
 	uint64_t start_ns;
 	uint64_t chosen_ns;        /* when the coordinator had named a step; 0: not yet */
 	bool asked;                /* to look: as soon as no work of an earlier epoch is under way */
@@ -64,7 +65,7 @@ struct restore {
 
 void restore_init(struct restore *restore, struct job *job);
 /* The coordinator's orders. Look what there is. */
-void restore_look(struct restore *restore, uint64_t step);
+void restore_look(struct restore *restore, const struct peer_look *look);
 /* Bring it into slots. */
 void restore_fetch(struct restore *restore, const struct peer_restore_fetch *bring);
 /* All nodes have it: answers the ranks. */

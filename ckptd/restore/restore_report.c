@@ -15,6 +15,8 @@ static bool is_healthy(const struct job *job, const struct peer_restore_candidat
 
 static bool wanted(const struct restore *restore, const struct peer_restore_candidates *found, struct step_id id)
 {
+	if (rollback_gives_up(&restore->back, id))
+		return false;
 	if (restore->step == STEP_NEWEST_HEALTHY)
 		return is_healthy(restore->job, found, id);
 	return restore->step == STEP_NEWEST || id.step == restore->step;
@@ -71,9 +73,10 @@ void restore_scan(struct restore *restore)
 										.why = "no memory to recover"});
 }
 
-void restore_look(struct restore *restore, uint64_t step)
+void restore_look(struct restore *restore, const struct peer_look *look)
 {
-	restore->step = step;
+	restore->step = look->step;
+	restore->back = look->back;
 	restore_note_asked(restore);
 	restore->asked = true;
 	restore_pump(restore);

@@ -1,110 +1,14 @@
 """Jobs on several nodes whose coordinator is elected in etcd: whichever node coordinates, another one does when it is lost, and nothing that was told durable is
 lost with it."""
 
-import contextlib
-import pathlib
-import shutil
+import json
 import signal
 import sys
-import tempfile
 
-from etcd import etcd, why_not
-from loopback_cluster import Cluster
-from scripted_ranks import DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each
+from elected_nodes import HERE, NAMES, WAIT, Rank, back, nodes, restored, saved, spread, told_of_a_new_epoch
+from etcd import why_not
+from scripted_ranks import MEMORY, all_must, each, roll_back
 from single_node import Cases, expect, until
-
-NAMES = "abc"
-WAIT = 30000
-ESTALE = -116
-HERE = "this node coordinates it, term"
-
-
-class Nodes:
-    """Daemons of a cluster with one store, and etcd."""
-
-    def __init__(self, members, names, options):
-        cluster = Cluster(list(names))
-        self.etcd, self.store = members, pathlib.Path(tempfile.mkdtemp()) / "store"
-        self.daemons = {name: cluster.daemon(name, "--store", self.store, "--registry", members.url("ckpt"), "--registry-lease", "2s",
-                                             "--peer-timeout", "2s", *options) for name in names}
-        for d in self.daemons.values():
-            d.store = self.store
-            d.start()
-        self.meet()
-
-    def __getitem__(self, name):
-        return self.daemons[name]
-
-    def meet(self):
-        for name, d in self.daemons.items():
-            until(lambda d=d: all(n["up"] for n in d.status()["cluster"]["nodes"]), f"node {name} sees the others")
-
-    def coordinator(self, job="main"):
-        """Who has the record; None: nobody."""
-        return self.etcd.get(f"/ckpt/jobs/{job}/coordinator")
-
-    def elected(self, *no, job="main"):
-        """Waits until somebody but these has been elected, and knows it."""
-        def found():
-            name = self.coordinator(job)
-            return name and name not in no and HERE in self[name].text()
-        until(found, f"one is elected that is none of {no}")
-        return self.coordinator(job)
-
-    def close(self):
-        for d in self.daemons.values():
-            d.close()
-        shutil.rmtree(self.store.parent, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def nodes(options=(), names=NAMES, members="x"):
-    with etcd(members) as cluster:
-        made = Nodes(cluster, names, options)
-        try:
-            yield made
-        except Exception as error:
-            logs = "".join(f"---- {name}\n{d.text()[-2500:]}" for name, d in made.daemons.items())
-            raise AssertionError(f"{type(error).__name__}: {error}\n{logs}") from error
-        finally:
-            made.close()
-
-
-class Rank(Puppet):
-    opened = False
-
-
-def spread(n, where=NAMES, **variables):
-    ranks = [Rank(n[name], r, len(where), local=1, **variables) for r, name in enumerate(where)]
-    back(ranks)
-    return ranks
-
-
-def saved(ranks, step, level=DURABLE):
-    for call in (("set", step), ("begin", step, STORAGE, 0), ("fence", 0)):
-        all_must(ranks, *call)
-    all_must(ranks, "wait", 0, level, WAIT)
-
-
-def restored(ranks, step):
-    for rank, text in zip(ranks, all_must(ranks, "restore", LATEST, WAIT)):
-        expect(text.split()[0] == str(step), f"rank {rank.number} restored {text}")
-        expect(rank.must("get") == str(step), f"rank {rank.number} has {rank.must('get')}")
-
-
-def back(ranks):
-    """All join again, those that were there and those that are new."""
-    new = [rank for rank in ranks if not rank.opened]
-    for call in (("open",), ("table", 1000, 0)):
-        all_must(new, *call)
-    for rank in new:
-        rank.opened = True
-    all_must(ranks, "join")
-
-
-def told_of_a_new_epoch(ranks):
-    for rank in ranks:
-        until(lambda rank=rank: rank.ask("begin", 10**6, MEMORY, 5).code == ESTALE, f"rank {rank.number} is told")
 
 
 def one_of_those_that_have_ranks_is_elected():
@@ -210,6 +114,29 @@ def jobs_have_coordinators_of_their_own():
         saved(two, 5)
 
 
+def what_the_job_went_back_from_is_known_to_the_next_one():
+    """The coordinator is lost before anything was saved since."""
+    with nodes() as n:
+        ranks = spread(n)
+        for step in (1, 2, 3):
+            saved(ranks, step)
+        who = n.elected()
+        roll_back(n[next(name for name in NAMES if name != who)], 1)
+        record = json.loads(n.etcd.get("/ckpt/jobs/main/epoch"))
+        expect([record["back_at"], record["back_step"], record["back_epoch"]] == [2, 1, 1], record)
+        told_of_a_new_epoch(ranks)
+        lost = NAMES.index(who)
+        n[who].kill()
+        ranks[lost].kill()
+        n.elected(who)
+        n[who].start()
+        n.meet()
+        ranks[lost] = Rank(n[who], lost, len(NAMES), local=1)
+        back(ranks)
+        restored(ranks, 1)
+        saved(ranks, 2)
+
+
 def main():
     return Cases().run_chosen([
         ("one of those that have ranks is elected", one_of_those_that_have_ranks_is_elected),
@@ -217,6 +144,7 @@ def main():
         ("the daemon of the coordinator is stopped beyond its lease", its_daemon_is_stopped_beyond_its_lease),
         ("etcd is away for a while", etcd_is_away_for_a_while),
         ("a member of etcd is lost with the coordinator", a_member_of_etcd_is_lost_with_the_coordinator),
+        ("what the job went back from is known to the next one", what_the_job_went_back_from_is_known_to_the_next_one),
         ("jobs have coordinators of their own", jobs_have_coordinators_of_their_own),
     ], why_not())
 

@@ -13,6 +13,7 @@ MEMORY, STORAGE = 1, 2
 CAPTURED, DURABLE, VERIFIED = 1, 3, 4
 LATEST, LATEST_HEALTHY = -1, -2
 HEALTHY, UNHEALTHY = 1, 2
+ESTALE = -116
 
 
 def ended(pid):
@@ -212,3 +213,11 @@ def save(ranks, step, value, target=STORAGE, level=DURABLE, n=0):
 def holds(ranks, value):
     for rank in ranks:
         expect(rank.must("get") == str(value), f"rank {rank.number} holds", rank.must("get"), "and not", value)
+
+
+def roll_back(d, *args, code=0):
+    """`ckpt rollback`, of the job that is in the daemon's store; what it says."""
+    done = subprocess.run([BIN / "ckpt", "rollback", *map(str, args), "--repo", d.store, "--socket", d.socket], capture_output=True, text=True,
+                          timeout=DEADLINE)
+    expect(done.returncode == code, f"exit {done.returncode}, not {code}: {done.stdout}{done.stderr}")
+    return done.stderr if code else done.stdout

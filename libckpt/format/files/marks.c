@@ -52,6 +52,14 @@ int tag_encode(const struct tag *tag, struct wbuf *out)
 int begun_encode(const struct begun *begun, struct wbuf *out)
 {
 	doc_put(out, begun_format, MARK_VERSION, begun->job, begun->id);
+	if (begun->back.at) {
+		jout_raw(out, ",\"back_at\":");
+		jout_u64(out, begun->back.at);
+		jout_raw(out, ",\"back_step\":");
+		jout_u64(out, begun->back.to.step);
+		jout_raw(out, ",\"back_epoch\":");
+		jout_u64(out, begun->back.to.epoch);
+	}
 	put_tail(out, ",\"begun_at\":", begun->begun_at, ",\"reason\":", begun->reason);
 	return wbuf_finish(out);
 }
@@ -107,36 +115,49 @@ static int read_health_mark(struct jin *in, struct health_mark *v)
 			   &(struct judged){"healthy", "unhealthy", &v->given_at, &v->unhealthy, v->reason});
 }
 
-/* A time and a text, by these keys behind those of every document. */
-static int read_noted(struct jin *in, const char *const *keys, const struct doc_head *head, uint64_t *at,
-		      char text[MARK_TEXT_MAX])
+static int read_pin(struct jin *in, struct pin *p)
 {
 	enum { AT = DOC_KEYS_END, NOTE };
+	static const char *const keys[] = {DOC_KEYS, "pinned_at", "note", NULL};
+	const struct doc_head head = {p->job, &p->id};
 	uint32_t seen = 0;
 	jin_object(in);
 	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
 		if (k == AT)
-			*at = jin_u64(in, INT64_MAX);
+			p->pinned_at = jin_u64(in, INT64_MAX);
 		else if (k == NOTE)
-			jin_string(in, text, MARK_TEXT_MAX);
+			jin_string(in, p->note, MARK_TEXT_MAX);
 		else
-			doc_read(in, k, head);
+			doc_read(in, k, &head);
 	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << NOTE);
 	return jin_close(in);
 }
 
-static int read_pin(struct jin *in, struct pin *p)
-{
-	static const char *const keys[] = {DOC_KEYS, "pinned_at", "note", NULL};
-	const struct doc_head head = {p->job, &p->id};
-	return read_noted(in, keys, &head, &p->pinned_at, p->note);
-}
-
 static int read_begun(struct jin *in, struct begun *b)
 {
-	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", NULL};
+	enum { AT = DOC_KEYS_END, REASON, BACK_AT, BACK_STEP, BACK_EPOCH };
+	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back_at", "back_step", "back_epoch", NULL};
 	const struct doc_head head = {b->job, &b->id};
-	return read_noted(in, keys, &head, &b->begun_at, b->reason);
+	uint32_t seen = 0;
+	jin_object(in);
+	for (int k; (k = jin_member(in, keys, &seen)) >= 0;)
+		if (k == AT)
+			b->begun_at = jin_u64(in, INT64_MAX);
+		else if (k == REASON)
+			jin_string(in, b->reason, MARK_TEXT_MAX);
+		else if (k == BACK_AT)
+			b->back.at = (uint32_t)jin_u64(in, EPOCH_MAX);
+		else if (k == BACK_STEP)
+			b->back.to.step = jin_u64(in, STEP_MAX);
+		else if (k == BACK_EPOCH)
+			b->back.to.epoch = (uint32_t)jin_u64(in, EPOCH_MAX);
+		else
+			doc_read(in, k, &head);
+	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << REASON);
+	if (!in->rc && (!rollback_is_sound(&b->back) || b->back.at > b->id.epoch))
+		jin_fail(in, "in epoch %u the job cannot have gone back, at epoch %u, to step %lu of epoch %u",
+			 b->id.epoch, b->back.at, (unsigned long)b->back.to.step, b->back.to.epoch);
+	return jin_close(in);
 }
 
 static int read_tag(struct jin *in, struct tag *t)

@@ -12,6 +12,7 @@
 #include "format/files/shares.h"
 #include "format/message/peer.h"
 #include "format/message/wire.h"
+#include "format/tensor/rollback.h"
 
 enum {
 	PEER_STORED = 64,      /* checkpoints on storage that a restore may come to */
@@ -289,6 +290,11 @@ struct peer_standstill {
 	char text[CULPRIT_TEXT_MAX]; /* where the rank is, and where most others are */
 };
 
+struct peer_look {
+	uint64_t step;        /* as RESTORING */
+	struct rollback back; /* what it gives up is not wanted; at 0: nothing */
+};
+
 /* From the coordinator. */
 struct peer_order {
 	enum peer_type type;
@@ -296,7 +302,8 @@ struct peer_order {
 	union {
 		struct peer_word word;
 		struct wire_joined joined; /* decoded: owned (peer_order_free) */
-		uint64_t step; /* LOOK: as RESTORING; PAUSE: in the fence of a later one; UINT64_MAX: of none */
+		struct peer_look look;
+		uint64_t step; /* PAUSE: in the fence of a later one; UINT64_MAX: of none */
 		struct peer_restore_fetch bring;
 		struct peer_choice choice; /* RESTORED */
 		struct {

@@ -8,6 +8,8 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_JOINED:
 		return wire_joined_encode(&m->joined, out);
 	case PEER_LOOK:
+		peer_look_put(out, &m->look);
+		break;
 	case PEER_PAUSE:
 		wbuf_u64(out, m->step);
 		break;
@@ -76,6 +78,8 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 {
 	switch (m->type) {
 	case PEER_LOOK:
+		peer_look_get(r, &m->look);
+		return;
 	case PEER_PAUSE:
 		m->step = rbuf_u64(r);
 		return;
@@ -153,6 +157,7 @@ static int check_order(const struct peer_order *m, struct err *err)
 	int rc;
 	switch (m->type) {
 	case PEER_LOOK:
+		return peer_look_check(&m->look, err);
 	case PEER_PAUSE:
 		return peer_check_step(m->type, m->step, err);
 	case PEER_RESTORE_FETCH:

@@ -112,6 +112,29 @@ int peer_restore_fetch_check(uint16_t type, const struct peer_restore_fetch *m, 
 	return peer_check_id(type, m->id, false, err);
 }
 
+void peer_look_put(struct wbuf *out, const struct peer_look *m)
+{
+	wbuf_u64(out, m->step);
+	wbuf_u32(out, m->back.at);
+	wbuf_u64(out, m->back.to.step);
+	wbuf_u32(out, m->back.to.epoch);
+}
+
+void peer_look_get(struct rbuf *r, struct peer_look *m)
+{
+	m->step = rbuf_u64(r);
+	m->back.at = rbuf_u32(r);
+	m->back.to.step = rbuf_u64(r);
+	m->back.to.epoch = rbuf_u32(r);
+}
+
+int peer_look_check(const struct peer_look *m, struct err *err)
+{
+	if (!rollback_is_sound(&m->back))
+		return peer_bad(PEER_LOOK, err, "epoch of a rollback", m->back.at);
+	return peer_check_step(PEER_LOOK, m->step, err);
+}
+
 void peer_choice_put(struct wbuf *out, const struct peer_choice *m)
 {
 	put_id(out, m->id);
@@ -226,7 +249,7 @@ int peer_request_check(const struct peer_request *m, struct err *err)
 
 int peer_command_check(const struct wire_command *m, struct err *err)
 {
-	return m->kind == COMMAND_DRAINED || m->kind == COMMAND_REMOVE ? peer_bad(PEER_COMMAND, err, "kind", m->kind)
+	return m->kind == COMMAND_DRAINED || m->kind >= COMMAND_REMOVE ? peer_bad(PEER_COMMAND, err, "kind", m->kind)
 								       : wire_command_check(m, err);
 }
 

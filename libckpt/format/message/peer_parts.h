@@ -21,6 +21,9 @@ int peer_restore_candidates_check(const struct peer_restore_candidates *m, struc
 void peer_restore_fetch_put(struct wbuf *out, const struct peer_restore_fetch *m);
 void peer_restore_fetch_get(struct rbuf *r, struct peer_restore_fetch *m);
 int peer_restore_fetch_check(uint16_t type, const struct peer_restore_fetch *m, struct err *err);
+void peer_look_put(struct wbuf *out, const struct peer_look *m);
+void peer_look_get(struct rbuf *r, struct peer_look *m);
+int peer_look_check(const struct peer_look *m, struct err *err);
 void peer_choice_put(struct wbuf *out, const struct peer_choice *m);
 void peer_choice_get(struct rbuf *r, struct peer_choice *m);
 int peer_choice_check(uint16_t type, const struct peer_choice *m, struct err *err);

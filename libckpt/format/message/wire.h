@@ -238,10 +238,11 @@ enum wire_command_kind {
 	COMMAND_GO_ON,       /* takes back a halt that has not begun */
 	COMMAND_DRAIN,       /* a node's ranks are to go to other nodes, and it is given no more */
 	COMMAND_UNDRAIN,
-	COMMAND_DRAINED, /* asks how far that is */
-	COMMAND_FAULT,   /* a fault on purpose: is caused, or allowed */
-	COMMAND_FAULTED, /* asks what has become of it, or tells that of one that was allowed */
-	COMMAND_REMOVE,  /* a node that is not there is to be forgotten by the cluster; of no job */
+	COMMAND_DRAINED,  /* asks how far that is */
+	COMMAND_FAULT,    /* a fault on purpose: is caused, or allowed */
+	COMMAND_FAULTED,  /* asks what has become of it, or tells that of one that was allowed */
+	COMMAND_REMOVE,   /* a node that is not there is to be forgotten by the cluster; of no job */
+	COMMAND_ROLLBACK, /* the job goes back to an earlier step, in a new epoch */
 };
 
 enum fault_outcome { FAULT_PENDING = 0, FAULT_FIRED, FAULT_NOT_FIRED, FAULT_OUTCOME_END };
@@ -256,13 +257,20 @@ struct wire_fault {
 	char text[WIRE_REASON_MAX];
 };
 
+/* Where to, and why. */
+struct wire_rollback {
+	struct step_id to;
+	char reason[WIRE_REASON_MAX];
+};
+
 /* From an observer. job: "" means the only one there is; of REMOVE it is empty. */
 struct wire_command {
 	uint32_t kind; /* enum wire_command_kind */
 	char job[NAME_JOB_MAX];
-	uint64_t at_ns;           /* since the Unix epoch */
-	char node[NAME_NODE_MAX]; /* DRAIN, UNDRAIN, DRAINED, REMOVE; else empty */
-	struct wire_fault fault;  /* FAULT, FAULTED; of others it is not sent */
+	uint64_t at_ns;            /* since the Unix epoch */
+	char node[NAME_NODE_MAX];  /* DRAIN, UNDRAIN, DRAINED, REMOVE; else empty */
+	struct wire_fault fault;   /* FAULT, FAULTED; of others it is not sent */
+	struct wire_rollback back; /* ROLLBACK; of others it is not sent */
 };
 
 /* From root, as the first word to a system service: what follows is for the worker of that user. Not answered, but by an ERROR. */
@@ -273,7 +281,7 @@ struct wire_user {
 struct wire_answer {
 	struct step_id id;      /* flush: what is written */
 	uint32_t left;          /* of a drain: ranks that the node has still. Of a fault: enum fault_outcome */
-	uint32_t number;        /* of a fault: to ask for it */
+	uint32_t number;        /* of a fault: to ask for it. Of a rollback: the epoch that ends */
 	char job[NAME_JOB_MAX]; /* of REMOVE empty */
 	char text
 		[WIRE_TEXT_MAX]; /* one sentence; of DRAINED: why they have not gone, "": nothing is known against it */

@@ -39,6 +39,28 @@ static void get_fault(struct rbuf *r, struct wire_fault *m)
 	rbuf_str(r, m->text, sizeof(m->text));
 }
 
+static void put_rollback(struct wbuf *out, const struct wire_rollback *m)
+{
+	wbuf_u64(out, m->to.step);
+	wbuf_u32(out, m->to.epoch);
+	wbuf_str(out, m->reason);
+}
+
+static void get_rollback(struct rbuf *r, struct wire_rollback *m)
+{
+	m->to.step = rbuf_u64(r);
+	m->to.epoch = rbuf_u32(r);
+	rbuf_str(r, m->reason, sizeof(m->reason));
+}
+
+static int check_rollback(const struct wire_rollback *m, struct err *err)
+{
+	if (m->to.step <= STEP_MAX && m->to.epoch && m->to.epoch <= EPOCH_MAX)
+		return 0;
+	return err_set(err, -EBADMSG, "COMMAND message of a rollback to step %lu of epoch %u",
+		       (unsigned long)m->to.step, m->to.epoch);
+}
+
 static int check_fault(const struct wire_command *m, struct err *err)
 {
 	const struct wire_fault *f = &m->fault;
@@ -64,6 +86,8 @@ void wire_command_put(struct wbuf *out, const struct wire_command *m)
 	wbuf_str(out, m->node);
 	if (wire_command_is_fault(m))
 		put_fault(out, &m->fault);
+	if (m->kind == COMMAND_ROLLBACK)
+		put_rollback(out, &m->back);
 }
 
 void wire_command_get(struct rbuf *r, struct wire_command *m)
@@ -74,11 +98,13 @@ void wire_command_get(struct rbuf *r, struct wire_command *m)
 	rbuf_str(r, m->node, sizeof(m->node));
 	if (wire_command_is_fault(m))
 		get_fault(r, &m->fault);
+	if (m->kind == COMMAND_ROLLBACK)
+		get_rollback(r, &m->back);
 }
 
 int wire_command_check(const struct wire_command *m, struct err *err)
 {
-	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_REMOVE)
+	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_ROLLBACK)
 		return err_set(err, -EBADMSG, "COMMAND message with kind %u", m->kind);
 	if (*m->job && m->kind == COMMAND_REMOVE)
 		return err_set(err, -EBADMSG, "COMMAND message of kind %u with a job", m->kind);
@@ -90,6 +116,8 @@ int wire_command_check(const struct wire_command *m, struct err *err)
 			       names ? "without" : "with");
 	if (names && name_check("node", m->node, sizeof(m->node), err))
 		return -EBADMSG;
+	if (m->kind == COMMAND_ROLLBACK)
+		return check_rollback(&m->back, err);
 	return wire_command_is_fault(m) ? check_fault(m, err) : 0;
 }
 

@@ -49,6 +49,9 @@ ROWS = {
     "forget by rule": (("forget", "--keep-last", "1"), "all"),
     "forget a step": (("forget", "7"), "step"),
     "gc": (("gc",), "all"),
+    "rollback": (("rollback", "latest"), "one"),
+    "rollback a step": (("rollback", "7"), "step"),
+    "rollback healthy": (("rollback", "healthy"), "healthy"),
     "completion": (("completion", "steps"), "all"),
 }
 # Offered --repo, but in want of no checkpoint: import makes what is missing, bench measures the place.
@@ -227,8 +230,10 @@ def daemons():
     orders = (("flush",), ("halt", "--now"), ("recoveries",), ("ranks",), ("drain", "node1"))
     for order in orders:
         has(ckpt(*order, "--socket", top / "none.sock", code=NO_DAEMON)[1], str(top / "none.sock"))
+    has(ckpt("rollback", "latest", "--repo", two, "--job", "gpt", "--socket", top / "none.sock", code=NO_DAEMON)[1], str(top / "none.sock"))
     with single_node.daemon() as d:
         d.start()
+        has(ckpt("rollback", "latest", "--repo", two, "--job", "gpt", "--socket", d.socket, code=FAILED)[1], "no job 'gpt'")
         for stored in (1000000, 2):  # at first the store has no job at all
             rank = d.rank(0, 1, "--steps", 1000000, "--pause", 5, "--storage", stored)
             rank.until(lambda rank=rank: rank.of("durable" if stored == 2 else "captured"), "a snapshot")

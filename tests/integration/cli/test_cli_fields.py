@@ -74,7 +74,7 @@ def _():
     documented(json.loads(found.stdout))
 
 
-@case("of a job with a restore: status, ranks, recoveries, flush and halt, and the report of its run")
+@case("of a job with a restore: status, ranks, recoveries, flush, rollback and halt, and the report of its run")
 def _():
     with single_node.daemon() as d:
         d.start()
@@ -85,6 +85,7 @@ def _():
         documented(until(lambda: (lambda known: any(rank["collective"] for rank in known["jobs"][0]["ranks"]) and known)(
             data("ranks", "--socket", d.socket)), "a collective"))
         documented(data("flush", "--socket", d.socket))
+        documented(data("rollback", "latest", "--repo", d.store, "--socket", d.socket))
         documented(data("halt", "--after-next", "--socket", d.socket))
         document = data("status", "--socket", d.socket)
         for of_job in document["jobs"]:

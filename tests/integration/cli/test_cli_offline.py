@@ -102,7 +102,7 @@ def _():
 @case("sizes and times are read as settings are, by every command that takes one")
 def _():
     arguments = {"restore": ["latest", "--to", top / "sized"], "export": ["latest", "--to", top / "sized", "--format", "hf"], "drain": ["node1"],
-                 "run": ["true"], "forget": ["--dry-run"], "halt": ["--now"], "fault": ["stop", "0"]}
+                 "run": ["true"], "forget": ["--dry-run"], "halt": ["--now"], "rollback": ["latest"], "fault": ["stop", "0"]}
     clock, seen = {("halt", "before")}, set()
     wrong = {"SIZE": ("1x", "1.G", "-1G", "G", "1 G"), "TIME": ("1x", "1.m", "0.0001s", "-1s", "s", "99999999999999999999d")}
     for command in data("help")["commands"]:

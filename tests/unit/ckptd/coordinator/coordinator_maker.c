@@ -119,6 +119,7 @@ static void on_order(void *arg, uint32_t node, const struct peer_order *order)
 		return;
 	case PEER_LOOK:
 		t->looked++;
+		t->look = order->look;
 		return;
 	case PEER_RESTORE_FETCH:
 		t->bring = order->bring;

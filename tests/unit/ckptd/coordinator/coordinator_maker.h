@@ -17,7 +17,8 @@ extern struct told {
 	struct schedule schedule; /* the last that it was told of */
 	struct peer_compare ask;  /* the last */
 	enum level_shown level;
-	uint32_t kept_in; /* the epoch that it was told of last, then */
+	uint32_t kept_in;      /* the epoch that it was told of last, then */
+	struct peer_look look; /* the last */
 	struct peer_choice choice;
 	struct peer_restore_fetch bring;
 	uint32_t writes, clears;

@@ -11,10 +11,13 @@ static const struct coord_held held[] = {
 	{.rank = 1, .world = OTHER, .id = {10, 1}},
 };
 
+static struct rollback back;
+
 static void expect_newest(size_t n, uint32_t world, uint64_t wanted, uint64_t step)
 {
 	uint32_t other = 0;
-	struct step_id id = other_world_newest(&(struct coord_survey){.found = held, .n = n}, world, wanted, &other);
+	struct coord_survey survey = {.found = held, .n = n};
+	struct step_id id = other_world_newest(&survey, world, wanted, &back, &other);
 	cr_expect_eq(id.epoch, step ? 1 : 0);
 	cr_expect_eq(id.step, step, "%lu, not %lu", (unsigned long)id.step, (unsigned long)step);
 	cr_expect_eq(other, step ? OTHER : 0);
@@ -35,4 +38,12 @@ Test(other_world, is_of_the_step_that_is_wanted)
 {
 	expect_newest(7, WORLD, 10, 10);
 	expect_newest(7, WORLD, 30, 0);
+}
+
+Test(other_world, is_none_that_was_given_up)
+{
+	back = (struct rollback){.at = 2, .to = {10, 1}};
+	expect_newest(7, WORLD, STEP_NEWEST, 10);
+	back = (struct rollback){.at = 2, .to = {9, 1}};
+	expect_newest(7, WORLD, STEP_NEWEST, 0);
 }

@@ -55,7 +55,7 @@ TestSuite(restore, .init = setup, .fini = teardown);
 Test(restore, who_has_no_arenas_yet_says_that_nothing_is_there)
 {
 	struct pollfd fd = {.fd = pool_event_fd(here.runtime.pool), .events = POLLIN};
-	restore_look(&job.restore, UINT64_MAX);
+	restore_look(&job.restore, &(struct peer_look){.step = UINT64_MAX});
 	cr_assert_not(restore_idle(&job.restore));
 	while (job.restore.state == RESTORE_LOOK) {
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "nobody looks");
@@ -161,7 +161,7 @@ Test(restore_bring, the_next_one_begins_when_the_worker_of_the_last_has_ended)
 {
 	fetch();
 	restore_cancel(&job.restore);
-	restore_look(&job.restore, STEP_NEWEST);
+	restore_look(&job.restore, &(struct peer_look){.step = STEP_NEWEST});
 	cr_expect(job.restore.asked && job.restore.state == RESTORE_IDLE);
 	run_work();
 	cr_expect_eq(job.restore.state, RESTORE_FOUND);

@@ -85,6 +85,29 @@ Test(marks, an_epoch_comes_back_as_it_was)
 	wbuf_free(&text);
 }
 
+static int begun_again(const struct begun *b, struct begun *back, struct err *err)
+{
+	struct wbuf text = {0};
+	cr_assert_eq(begun_encode(b, &text), 0);
+	int rc = begun_decode(text.data, text.len, back, err);
+	wbuf_free(&text);
+	return rc;
+}
+
+Test(marks, an_epoch_says_where_the_job_went_back_to)
+{
+	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1, .back = {3, {120, 2}}, .reason = "NaN"}, back;
+	struct err err = {""};
+	cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
+	cr_assert_eq(memcmp(&b, &back, sizeof(back)), 0);
+	static const struct rollback impossible[] = {{5, {120, 2}}, {3, {120, 3}}, {3, {120, 0}}};
+	for (size_t i = 0; i < sizeof(impossible) / sizeof(*impossible); i++) {
+		b.back = impossible[i];
+		cr_expect_eq(begun_again(&b, &back, &err), -EBADMSG, "%zu", i);
+		cr_expect(strstr(err.text, "cannot have gone back"), "%s", err.text);
+	}
+}
+
 Test(marks, a_tag_comes_back_as_it_was)
 {
 	static const struct tag best = {.job = "gpt", .id = {7, 1}, .tagged_at = 1700000000123456789, .name = "best"};

@@ -142,6 +142,8 @@ static struct peer_order an_order(enum peer_type type)
 		o.joined = (struct wire_joined){.epoch = 3, .world = 2, .address_len = lens, .addresses = addresses};
 		break;
 	case PEER_LOOK:
+		o.look = (struct peer_look){.step = 10, .back = {.at = 4, .to = {7, 3}}};
+		break;
 	case PEER_PAUSE:
 		o.step = 10;
 		break;
