@@ -109,7 +109,7 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 {
 	struct control *control = host->control;
 	struct begun elected = {.id = {0}};
-	struct rollback back;
+	struct rollbacks back;
 	uint32_t epoch;
 	int rc = take_directories(host, err);
 	if (rc)
@@ -124,14 +124,14 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	bool resumes = last && epoch == last + 1 && !membership_plan(control, host->job);
 	host->resume_ns = resumes ? clock_now() : 0;
 	host->recorded = resumes ? last : 0;
-	host->back_recorded = back.at;
+	host->back_recorded = rollbacks_last(&back);
 	host->orders = host_orders;
 	host->orders.arg = host;
 	host->room = host->spread ? roster_room(control->peers->roster) : 1;
 	rc = coord_new(host->job, world, host->room, resumes ? last : epoch, &host->orders, &host->coord);
 	if (rc)
 		return err_set(err, rc, "no memory for job '%s'", host->job);
-	coord_recall_rollback(host->coord, &back);
+	coord_recall_rollbacks(host->coord, &back);
 	directories_init(&host->directories, control->storage->disk, control->storage->root, host->job, host->coord);
 	host->directories.pool = control->runtime->pool;
 	host->directories.store = control->runtime->config.store;

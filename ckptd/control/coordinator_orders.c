@@ -165,17 +165,17 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 void host_persist(void *arg, uint32_t epoch, const char *reason)
 {
 	struct coordinator_host *host = arg;
-	struct rollback back = coord_view(host->coord).back;
+	struct rollbacks back = coord_view(host->coord).back;
 	catalog_epoch(host->control->storage->catalog, host->job, epoch);
 	/* Of a job on one node the catalog alone has the epoch; but a rollback must stand where nobody forgets it. */
-	if (back.at <= host->back_recorded && (!host->spread || epoch <= host->recorded)) {
+	if (rollbacks_last(&back) <= host->back_recorded && (!host->spread || epoch <= host->recorded)) {
 		coord_persisted(host->coord, epoch);
 		return;
 	}
 	host->retry_ns = 0;
 	if (host->record)
 		return; /* when it has ended, this one follows */
-	host->back_written = back.at;
+	host->back_written = rollbacks_last(&back);
 	int rc = epochs_record(host->control, host->job, epoch, &back, reason, recorded, host, &host->record);
 	if (rc)
 		recorded(host, epoch, rc, err_name(rc));

@@ -72,7 +72,7 @@ static uint32_t later(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-int epochs_first(struct control *control, const char *job, uint32_t *epoch, struct rollback *back, struct err *err)
+int epochs_first(struct control *control, const char *job, uint32_t *epoch, struct rollbacks *back, struct err *err)
 {
 	struct begun elected = {.id = {0}}, stored = {.id = {0}};
 	election_last_begun(control, job, &elected);
@@ -81,7 +81,7 @@ int epochs_first(struct control *control, const char *job, uint32_t *epoch, stru
 		*epoch = later(*epoch, replica_known_epoch(control->peers->replica, job));
 	int rc = control->runtime->config.store ? last_in_store(control, job, epoch, &stored, err) : 0;
 	*epoch = later(*epoch, stored.id.epoch) + 1;
-	*back = elected.back.at > stored.back.at ? elected.back : stored.back;
+	*back = rollbacks_last(&elected.back) > rollbacks_last(&stored.back) ? elected.back : stored.back;
 	return rc;
 }
 
@@ -165,7 +165,7 @@ static int tell_registry(struct control *control, struct epochs_record *r)
 	return rc ? rc : election_record_epoch(control, r->begun.job, text.data, text.len, in_registry, r);
 }
 
-int epochs_record(struct control *control, const char *job, uint32_t epoch, const struct rollback *back,
+int epochs_record(struct control *control, const char *job, uint32_t epoch, const struct rollbacks *back,
 		  const char *reason, void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
 		  struct epochs_record **out)
 {

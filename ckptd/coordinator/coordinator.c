@@ -84,7 +84,7 @@ struct coord_view coord_view(const struct coord *c)
 				   .back = c->back};
 }
 
-void coord_recall_rollback(struct coord *c, const struct rollback *back)
+void coord_recall_rollbacks(struct coord *c, const struct rollbacks *back)
 {
 	c->back = *back;
 }
@@ -264,7 +264,7 @@ void coord_rollback(struct coord *c, struct coord_from from, const struct wire_r
 {
 	if (!coord_current(c, from) || to->to.epoch > c->epoch)
 		return;
-	c->back = (struct rollback){.at = c->epoch + 1, .to = to->to};
+	rollbacks_add(&c->back, (struct rollback){.at = c->epoch + 1, .to = to->to});
 	coord_raise(c, "the job goes back to step %lu of epoch %u: %s", (unsigned long)to->to.step, to->to.epoch,
 		    to->reason);
 }

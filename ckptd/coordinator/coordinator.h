@@ -100,7 +100,7 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 /* Nobody is told of the first epoch before it is persisted. */
 void coord_withhold(struct coord *c);
 /* Where the job has gone back to in an earlier life of the coordinator; to be said before any node joins. */
-void coord_recall_rollback(struct coord *c, const struct rollback *back);
+void coord_recall_rollbacks(struct coord *c, const struct rollbacks *back);
 /* The epoch was entered, and is on record: it goes on if all ranks of the world come that are in it (coordinator/resume.c). */
 void coord_resume(struct coord *c);
 /* They do not: the next one begins. No effect when all have come. */
@@ -196,7 +196,7 @@ struct coord_view {
 	bool alike; /* ranks hold something alike, as far as is known: what is in memory fits who share a node as before */
 	bool spilled;            /* what coord_spill_begin began has ended */
 	const char *not_spilled; /* what was lost in it, and why; "": nothing */
-	struct rollback back;    /* the last one */
+	struct rollbacks back;
 };
 struct coord_view coord_view(const struct coord *c);
 /* Why the epoch was raised. */

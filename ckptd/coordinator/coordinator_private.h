@@ -27,10 +27,10 @@ struct coord_node {
 
 struct coord_restore {
 	enum coord_step state;
-	uint32_t ranks;       /* of the nodes that wait to restore */
-	uint32_t waiting;     /* nodes that have not answered */
-	uint64_t step;        /* that they want; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
-	struct rollback back; /* what it gives up is not wanted */
+	uint32_t ranks;        /* of the nodes that wait to restore */
+	uint32_t waiting;      /* nodes that have not answered */
+	uint64_t step;         /* that they want; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
+	struct rollbacks back; /* what they give up is not wanted */
 	struct candidates candidates;
 	struct peer_choice choice;
 	bool surveyed, parted;
@@ -124,7 +124,7 @@ struct coord {
 	uint32_t *owners; /* by rank: the node that it wants to enter from */
 	uint32_t *lens;   /* by rank, of its address */
 	uint8_t *addresses;
-	struct rollback back; /* the last one; at 0: none */
+	struct rollbacks back;
 	struct coord_restore restore;
 	struct coord_spill spill;
 	struct coord_brought brought;

@@ -21,13 +21,13 @@ static bool holds_all(const struct coord_survey *survey, struct step_id id, uint
 
 /* The newest below. */
 static const struct coord_held *newest_below(const struct coord_survey *survey, uint32_t world, uint64_t wanted,
-					     const struct rollback *back, const struct step_id *below)
+					     const struct rollbacks *back, const struct step_id *below)
 {
 	const struct coord_held *newest = NULL;
 	for (size_t i = 0; i < survey->n; i++) {
 		const struct coord_held *f = &survey->found[i];
 		bool fits = f->world != world && (wanted > STEP_MAX || f->id.step == wanted) &&
-			    !rollback_gives_up(back, f->id);
+			    !rollbacks_give_up(back, f->id);
 		if (fits && (!below || step_compare(f->id, *below) < 0) &&
 		    (!newest || step_compare(f->id, newest->id) > 0))
 			newest = f;
@@ -37,7 +37,7 @@ static const struct coord_held *newest_below(const struct coord_survey *survey, 
 
 /* Few steps are held of a job, so that it is not looked through often. */
 struct step_id other_world_newest(const struct coord_survey *survey, uint32_t world, uint64_t wanted,
-				  const struct rollback *back, uint32_t *other)
+				  const struct rollbacks *back, uint32_t *other)
 {
 	const struct coord_held *held = newest_below(survey, world, wanted, back, NULL);
 	while (held && !holds_all(survey, held->id, held->world))

@@ -7,6 +7,6 @@
 /* The newest step of which each part of such a world is held, and the size of that world; epoch 0: none. wanted: a step, or STEP_NEWEST.
  * Not what `back` gives up. */
 struct step_id other_world_newest(const struct coord_survey *survey, uint32_t world, uint64_t wanted,
-				  const struct rollback *back, uint32_t *other);
+				  const struct rollbacks *back, uint32_t *other);
 
 #endif

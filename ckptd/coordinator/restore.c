@@ -88,7 +88,7 @@ void coord_look(struct coord *c, uint64_t step)
 {
 	struct coord_restore *r = &c->restore;
 	r->step = step;
-	r->back = step > STEP_MAX ? c->back : (struct rollback){0}; /* who names a step may have any */
+	r->back = step > STEP_MAX ? c->back : (struct rollbacks){0}; /* who names a step may have any */
 	snprintf(r->choice.why, sizeof(r->choice.why), "%s", c->preface);
 	look(c);
 }
@@ -97,12 +97,13 @@ void coord_look(struct coord *c, uint64_t step)
 static void look_at_given_up(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
+	struct step_id to = r->back.of[r->back.n - 1].to;
 	char text[WIRE_TEXT_MAX];
 	snprintf(text, sizeof(text), "the job went back to step %lu of epoch %u, and nothing as old is left",
-		 (unsigned long)r->back.to.step, r->back.to.epoch);
+		 (unsigned long)to.step, to.epoch);
 	add_why(r->choice.why, text);
 	candidates_clear(&r->candidates);
-	r->back = (struct rollback){0};
+	r->back = (struct rollbacks){0};
 	r->surveyed = r->others = false;
 	look(c);
 }
@@ -151,7 +152,7 @@ static void refuse_asked(struct coord *c)
 static void refuse_rest(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
-	bool gone_back = r->back.at && r->others;
+	bool gone_back = r->back.n && r->others;
 	bool asked = r->others || (r->step != STEP_NEWEST && !candidates_is_empty(&r->candidates));
 	char text[WIRE_TEXT_MAX];
 	if (r->passed_over)
@@ -298,7 +299,7 @@ void coord_found(struct coord *c, struct coord_from from, const struct peer_rest
 /* Of one that is to be healthy this shows when it is chosen: who has it in memory, or storage, says so. */
 static bool asked_for(const struct coord_restore *r, struct step_id id)
 {
-	return (r->step > STEP_MAX || id.step == r->step) && !rollback_gives_up(&r->back, id);
+	return (r->step > STEP_MAX || id.step == r->step) && !rollbacks_give_up(&r->back, id);
 }
 
 /* The newest epoch that others know of, or have a copy of a snapshot of, which is not of this life of the job if nothing was saved in it here. */

@@ -38,8 +38,8 @@ enum restore_state {
 struct restore {
 	struct job *job;
 	enum restore_state state;
-	uint64_t step;        /* wanted; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
-	struct rollback back; /* what it gives up is not */
+	uint64_t step;         /* wanted; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
+	struct rollbacks back; /* what they give up is not */
 	uint64_t start_ns;
 	uint64_t chosen_ns;        /* when the coordinator had named a step; 0: not yet */
 	bool asked;                /* to look: as soon as no work of an earlier epoch is under way */

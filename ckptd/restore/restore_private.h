@@ -26,7 +26,7 @@ struct restore_work {
 	struct step_id id;              /* the same */
 	uint64_t ranks;                 /* READ: by index, whose parts are wanted */
 	uint64_t step;                  /* SCAN */
-	struct rollback back;           /* the same */
+	struct rollbacks back;          /* the same */
 	struct former_source former;    /* FORMER */
 
 	struct peer_restore_candidates found; /* of SCAN */

@@ -15,7 +15,7 @@ static bool is_healthy(const struct job *job, const struct peer_restore_candidat
 
 static bool wanted(const struct restore *restore, const struct peer_restore_candidates *found, struct step_id id)
 {
-	if (rollback_gives_up(&restore->back, id))
+	if (rollbacks_give_up(&restore->back, id))
 		return false;
 	if (restore->step == STEP_NEWEST_HEALTHY)
 		return is_healthy(restore->job, found, id);

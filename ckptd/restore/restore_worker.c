@@ -135,7 +135,7 @@ static bool is_healthy(struct restore_work *w, struct repo *repo, const struct c
 
 static bool wanted(struct restore_work *w, struct repo *repo, const struct checkpoint_ref *ref)
 {
-	if (rollback_gives_up(&w->back, ref->id))
+	if (rollbacks_give_up(&w->back, ref->id))
 		return false;
 	return w->step == STEP_NEWEST_HEALTHY ? is_healthy(w, repo, ref)
 					      : w->step == STEP_NEWEST || ref->id.step == w->step;

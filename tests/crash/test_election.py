@@ -123,7 +123,7 @@ def what_the_job_went_back_from_is_known_to_the_next_one():
         who = n.elected()
         roll_back(n[next(name for name in NAMES if name != who)], 1)
         record = json.loads(n.etcd.get("/ckpt/jobs/main/epoch"))
-        expect([record["back_at"], record["back_step"], record["back_epoch"]] == [2, 1, 1], record)
+        expect(record["back"] == [[2, 1, 1]], record)
         told_of_a_new_epoch(ranks)
         lost = NAMES.index(who)
         n[who].kill()

@@ -49,17 +49,25 @@ int tag_encode(const struct tag *tag, struct wbuf *out)
 	return wbuf_finish(out);
 }
 
+static void put_rollbacks(struct wbuf *out, const struct rollbacks *all)
+{
+	for (uint32_t i = 0; i < all->n; i++) {
+		jout_raw(out, i ? ",[" : ",\"back\":[[");
+		jout_u64(out, all->of[i].at);
+		jout_raw(out, ",");
+		jout_u64(out, all->of[i].to.step);
+		jout_raw(out, ",");
+		jout_u64(out, all->of[i].to.epoch);
+		jout_raw(out, "]");
+	}
+	if (all->n)
+		jout_raw(out, "]");
+}
+
 int begun_encode(const struct begun *begun, struct wbuf *out)
 {
 	doc_put(out, begun_format, MARK_VERSION, begun->job, begun->id);
-	if (begun->back.at) {
-		jout_raw(out, ",\"back_at\":");
-		jout_u64(out, begun->back.at);
-		jout_raw(out, ",\"back_step\":");
-		jout_u64(out, begun->back.to.step);
-		jout_raw(out, ",\"back_epoch\":");
-		jout_u64(out, begun->back.to.epoch);
-	}
+	put_rollbacks(out, &begun->back);
 	put_tail(out, ",\"begun_at\":", begun->begun_at, ",\"reason\":", begun->reason);
 	return wbuf_finish(out);
 }
@@ -133,10 +141,27 @@ static int read_pin(struct jin *in, struct pin *p)
 	return jin_close(in);
 }
 
+/* Numbers that are too large are cut off to ones that no job can have. */
+static void read_rollbacks(struct jin *in, struct rollbacks *all)
+{
+	uint64_t v[3];
+	jin_array(in);
+	while (jin_element(in)) {
+		if (all->n == ROLLBACKS_MAX || jin_u64_array(in, v, 3) != 3) {
+			jin_fail(in, "is not at most %d lists of three numbers", ROLLBACKS_MAX);
+			return;
+		}
+		all->of[all->n++] = (struct rollback){
+			.at = (uint32_t)min_u64(v[0], UINT32_MAX),
+			.to = {.step = v[1], .epoch = (uint32_t)min_u64(v[2], UINT32_MAX)},
+		};
+	}
+}
+
 static int read_begun(struct jin *in, struct begun *b)
 {
-	enum { AT = DOC_KEYS_END, REASON, BACK_AT, BACK_STEP, BACK_EPOCH };
-	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back_at", "back_step", "back_epoch", NULL};
+	enum { AT = DOC_KEYS_END, REASON, BACK };
+	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back", NULL};
 	const struct doc_head head = {b->job, &b->id};
 	uint32_t seen = 0;
 	jin_object(in);
@@ -145,18 +170,13 @@ static int read_begun(struct jin *in, struct begun *b)
 			b->begun_at = jin_u64(in, INT64_MAX);
 		else if (k == REASON)
 			jin_string(in, b->reason, MARK_TEXT_MAX);
-		else if (k == BACK_AT)
-			b->back.at = (uint32_t)jin_u64(in, EPOCH_MAX);
-		else if (k == BACK_STEP)
-			b->back.to.step = jin_u64(in, STEP_MAX);
-		else if (k == BACK_EPOCH)
-			b->back.to.epoch = (uint32_t)jin_u64(in, EPOCH_MAX);
+		else if (k == BACK)
+			read_rollbacks(in, &b->back);
 		else
 			doc_read(in, k, &head);
 	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << REASON);
-	if (!in->rc && (!rollback_is_sound(&b->back) || b->back.at > b->id.epoch))
-		jin_fail(in, "in epoch %u the job cannot have gone back, at epoch %u, to step %lu of epoch %u",
-			 b->id.epoch, b->back.at, (unsigned long)b->back.to.step, b->back.to.epoch);
+	if (!in->rc && (!rollbacks_are_sound(&b->back) || rollbacks_last(&b->back) > b->id.epoch))
+		jin_fail(in, "\"back\" is nothing that a job in epoch %u can have gone back to", b->id.epoch);
 	return jin_close(in);
 }
 

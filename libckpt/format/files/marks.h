@@ -10,7 +10,7 @@
  *                a name of the checkpoint, unique in the job; while it is there, the checkpoint is not removed by retention
  *   EPOCH        {"format":"ckpt.epoch","version":1,"job","step":0,"epoch","begun_at","reason"}, in the directory of the job
  *                the last epoch that was given to a job whose ranks are on several nodes: written before anybody is told. If the job has gone
- *                back (format/tensor/rollback.h), "back_at","back_step","back_epoch" say where to
+ *                back (format/tensor/rollback.h), "back":[[AT,STEP,EPOCH],…] says when and where to
  * Times are nanoseconds since the Unix epoch. */
 #ifndef CKPT_FORMAT_MARKS_H
 #define CKPT_FORMAT_MARKS_H
@@ -59,7 +59,7 @@ struct begun {
 	char job[NAME_JOB_MAX];
 	struct step_id id; /* of step 0 */
 	uint64_t begun_at;
-	struct rollback back; /* the last one, in this epoch or before */
+	struct rollbacks back; /* in this epoch or before */
 	char reason[MARK_TEXT_MAX];
 };
 

@@ -291,8 +291,8 @@ struct peer_standstill {
 };
 
 struct peer_look {
-	uint64_t step;        /* as RESTORING */
-	struct rollback back; /* what it gives up is not wanted; at 0: nothing */
+	uint64_t step;         /* as RESTORING */
+	struct rollbacks back; /* what they give up is not wanted */
 };
 
 /* From the coordinator. */

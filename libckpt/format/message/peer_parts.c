@@ -115,23 +115,29 @@ int peer_restore_fetch_check(uint16_t type, const struct peer_restore_fetch *m, 
 void peer_look_put(struct wbuf *out, const struct peer_look *m)
 {
 	wbuf_u64(out, m->step);
-	wbuf_u32(out, m->back.at);
-	wbuf_u64(out, m->back.to.step);
-	wbuf_u32(out, m->back.to.epoch);
+	wbuf_u32(out, m->back.n);
+	for (uint32_t i = 0; i < m->back.n; i++) {
+		wbuf_u32(out, m->back.of[i].at);
+		put_id(out, m->back.of[i].to);
+	}
 }
 
 void peer_look_get(struct rbuf *r, struct peer_look *m)
 {
 	m->step = rbuf_u64(r);
-	m->back.at = rbuf_u32(r);
-	m->back.to.step = rbuf_u64(r);
-	m->back.to.epoch = rbuf_u32(r);
+	m->back.n = rbuf_u32(r);
+	if (m->back.n > ROLLBACKS_MAX)
+		r->failed = true;
+	for (uint32_t i = 0; !r->failed && i < m->back.n; i++) {
+		m->back.of[i].at = rbuf_u32(r);
+		m->back.of[i].to = get_id(r);
+	}
 }
 
 int peer_look_check(const struct peer_look *m, struct err *err)
 {
-	if (!rollback_is_sound(&m->back))
-		return peer_bad(PEER_LOOK, err, "epoch of a rollback", m->back.at);
+	if (!rollbacks_are_sound(&m->back))
+		return peer_bad(PEER_LOOK, err, "rollbacks", m->back.n);
 	return peer_check_step(PEER_LOOK, m->step, err);
 }
 

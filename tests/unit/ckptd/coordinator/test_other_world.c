@@ -11,7 +11,7 @@ static const struct coord_held held[] = {
 	{.rank = 1, .world = OTHER, .id = {10, 1}},
 };
 
-static struct rollback back;
+static struct rollbacks back;
 
 static void expect_newest(size_t n, uint32_t world, uint64_t wanted, uint64_t step)
 {
@@ -42,8 +42,8 @@ Test(other_world, is_of_the_step_that_is_wanted)
 
 Test(other_world, is_none_that_was_given_up)
 {
-	back = (struct rollback){.at = 2, .to = {10, 1}};
+	back = (struct rollbacks){1, {{2, {10, 1}}}};
 	expect_newest(7, WORLD, STEP_NEWEST, 10);
-	back = (struct rollback){.at = 2, .to = {9, 1}};
+	back = (struct rollbacks){1, {{2, {9, 1}}}};
 	expect_newest(7, WORLD, STEP_NEWEST, 0);
 }

@@ -18,7 +18,7 @@ static const struct coord_held later_copies[] = {
 
 static void ask_after_rollback(uint64_t step)
 {
-	coord_recall_rollback(coord, &(struct rollback){.at = 2, .to = {15, 1}});
+	coord_recall_rollbacks(coord, &(struct rollbacks){1, {{2, {15, 1}}}});
 	ask(step);
 }
 
@@ -27,8 +27,8 @@ Test(coord_rollback, what_was_given_up_is_not_the_newest)
 {
 	ask_after_rollback(STEP_NEWEST);
 	for (uint32_t n = 0; n < NODES; n++) {
-		cr_expect_eq(told[n].look.back.at, 2);
-		cr_expect_eq(told[n].look.back.to.step, 15);
+		cr_expect_eq(rollbacks_last(&told[n].look.back), 2);
+		cr_expect_eq(told[n].look.back.of[0].to.step, 15);
 	}
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_found(coord, from(n),
@@ -40,7 +40,7 @@ Test(coord_rollback, what_was_given_up_is_not_the_newest)
 Test(coord_rollback, what_was_given_up_can_be_asked_for_by_its_step)
 {
 	ask_after_rollback(20);
-	cr_expect_eq(told[0].look.back.at, 0);
+	cr_expect_eq(told[0].look.back.n, 0);
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_found(coord, from(n), &(struct peer_restore_candidates){.others = true});
 	survey(later_copies, 6);
@@ -55,7 +55,7 @@ Test(coord_rollback, what_was_given_up_is_better_than_to_begin_anew)
 	survey(later_copies, 6);
 	for (uint32_t n = 0; n < NODES; n++) {
 		cr_expect_eq(told[n].looked, 2, "again, for all");
-		cr_expect_eq(told[n].look.back.at, 0);
+		cr_expect_eq(told[n].look.back.n, 0);
 	}
 	cr_expect_eq(surveys, 2);
 	find_all(s30, 2);
@@ -81,7 +81,7 @@ Test(coord_rollback, a_job_that_goes_back_begins_an_epoch_and_restores_nothing_l
 	slow_record = true;
 	coord_rollback(coord, from(1), &to);
 	cr_expect_eq(told[0].raised, 0, "not before it is on record");
-	cr_expect_eq(coord_view(coord).back.at, 3);
+	cr_expect_eq(coord_view(coord).back.of[0].at, 3);
 	record(3);
 	for (uint32_t n = 0; n < NODES; n++) {
 		cr_expect_eq(told[n].raised, 1);
@@ -91,8 +91,8 @@ Test(coord_rollback, a_job_that_goes_back_begins_an_epoch_and_restores_nothing_l
 	cr_expect_eq(told[2].raised, 1, "that was asked in the epoch before");
 	slow_record = false;
 	ask(STEP_NEWEST);
-	cr_expect_eq(told[0].look.back.at, 3);
-	cr_expect_eq(step_compare(told[0].look.back.to, to.to), 0);
+	cr_expect_eq(rollbacks_last(&told[0].look.back), 3);
+	cr_expect_eq(step_compare(told[0].look.back.of[0].to, to.to), 0);
 }
 
 Test(coord_rollback, a_job_cannot_go_back_to_an_epoch_to_come)
@@ -100,5 +100,5 @@ Test(coord_rollback, a_job_cannot_go_back_to_an_epoch_to_come)
 	join_all();
 	coord_rollback(coord, from(1), &(struct wire_rollback){.to = {15, 3}});
 	cr_expect_eq(told[0].raised, 0);
-	cr_expect_eq(coord_view(coord).back.at, 0);
+	cr_expect_eq(coord_view(coord).back.n, 0);
 }

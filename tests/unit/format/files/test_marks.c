@@ -96,15 +96,21 @@ static int begun_again(const struct begun *b, struct begun *back, struct err *er
 
 Test(marks, an_epoch_says_where_the_job_went_back_to)
 {
-	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1, .back = {3, {120, 2}}, .reason = "NaN"}, back;
+	struct begun b = {.job = "gpt",
+			  .id = {0, 4},
+			  .begun_at = 1,
+			  .back = {2, {{3, {120, 2}}, {4, {130, 3}}}},
+			  .reason = "NaN"},
+		     back;
 	struct err err = {""};
 	cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
 	cr_assert_eq(memcmp(&b, &back, sizeof(back)), 0);
-	static const struct rollback impossible[] = {{5, {120, 2}}, {3, {120, 3}}, {3, {120, 0}}};
+	static const struct rollbacks impossible[] = {
+		{1, {{5, {120, 2}}}}, {1, {{3, {120, 3}}}}, {1, {{3, {120, 0}}}}, {2, {{3, {120, 2}}, {4, {120, 2}}}}};
 	for (size_t i = 0; i < sizeof(impossible) / sizeof(*impossible); i++) {
 		b.back = impossible[i];
 		cr_expect_eq(begun_again(&b, &back, &err), -EBADMSG, "%zu", i);
-		cr_expect(strstr(err.text, "cannot have gone back"), "%s", err.text);
+		cr_expect(strstr(err.text, "nothing that a job in epoch 4 can have gone back to"), "%s", err.text);
 	}
 }
 

@@ -142,7 +142,7 @@ static struct peer_order an_order(enum peer_type type)
 		o.joined = (struct wire_joined){.epoch = 3, .world = 2, .address_len = lens, .addresses = addresses};
 		break;
 	case PEER_LOOK:
-		o.look = (struct peer_look){.step = 10, .back = {.at = 4, .to = {7, 3}}};
+		o.look = (struct peer_look){.step = 10, .back = {2, {{4, {7, 3}}, {9, {8, 5}}}}};
 		break;
 	case PEER_PAUSE:
 		o.step = 10;
