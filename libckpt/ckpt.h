@@ -681,7 +681,8 @@ void ckpt_beat(ckpt *s, uint64_t step, ckpt_phase phase);
 /* The same, and hands over the loss of a step: call it once for each step whose loss is known.
  *
  * The daemon finds a loss that is no number, a spike, and a lasting rise. It tells what it finds,
- * and halts the job if its setting loss-policy says so.
+ * and halts the job, or takes it back to an earlier checkpoint, if its setting loss-policy says
+ * so.
  *
  *	step           whose loss it is
  *	loss           of this rank's batch, or the mean of all ranks. NaN and infinity say that

@@ -17,6 +17,7 @@
 #include "job/finish.h"
 #include "job/halt.h"
 #include "job/interval.h"
+#include "job/loss_policy.h"
 #include "job/loss_watch.h"
 #include "job/resize.h"
 #include "job/standstill.h"
@@ -111,6 +112,7 @@ struct job {
 	struct straggler_watch stragglers;
 	struct standstill standstill;
 	struct loss_watch loss;
+	struct loss_policy_state loss_policy;
 	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
 	bool linked;           /* its coordinator is in reach, and was told all that holds */

@@ -121,7 +121,7 @@ static bool went_far_back(const struct loss *l, uint64_t step)
 	return step < l->step && l->step - step > LOSS_WINDOW;
 }
 
-static void begin_anew(struct loss *l)
+void loss_forget(struct loss *l)
 {
 	uint64_t steps = l->steps;
 	*l = (struct loss){.steps = steps};
@@ -131,7 +131,7 @@ bool loss_step(struct loss *l, uint64_t step, double value, double norm)
 {
 	enum loss_trouble was = l->is;
 	if (went_far_back(l, step))
-		begin_anew(l);
+		loss_forget(l);
 	l->steps++;
 	l->step = step;
 	l->value = fabs(value) > MOST ? INFINITY : value;

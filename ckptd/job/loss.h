@@ -75,6 +75,8 @@ struct loss {
 
 /* The loss of a step, and the norm of its gradients (negative: not given). True: `is` has changed. */
 bool loss_step(struct loss *l, uint64_t step, double value, double norm);
+/* All that was seen, but how many steps. */
+void loss_forget(struct loss *l);
 /* Training goes on from a checkpoint: what was found is over, and is found anew if it goes on. */
 void loss_excuse(struct loss *l);
 const char *loss_trouble_name(enum loss_trouble trouble);

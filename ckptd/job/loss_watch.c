@@ -51,19 +51,6 @@ static void end(struct loss_watch *w)
 		w->episodes[w->nepisodes - 1].until_wall_ns = clock_wall();
 }
 
-/* A spike may be over by itself, as most are. */
-static bool is_to_halt(const struct job *job, enum loss_trouble is)
-{
-	return job->policy.loss_policy == LOSS_HALT && is != LOSS_SPIKE && !job->stop;
-}
-
-static void halt(struct job *job)
-{
-	log_warn("job %s: it is asked to end, as its loss-policy says", job->name);
-	note(job, "loss-halt", "asked to end, as loss-policy says");
-	halt_now(job);
-}
-
 static void begin(struct job *job, const struct loss_merged *merged)
 {
 	struct loss_watch *w = &job->loss;
@@ -83,8 +70,7 @@ static void begin(struct job *job, const struct loss_merged *merged)
 	     : w->now.is == LOSS_DIVERGED ? "loss-diverged"
 					  : "loss-not-finite",
 	     text);
-	if (is_to_halt(job, w->now.is))
-		halt(job);
+	loss_policy_act(job, &e->found, text);
 }
 
 static void over(struct job *job)
@@ -104,6 +90,8 @@ static void judge(struct job *job, const struct loss_merged *merged)
 	struct loss_watch *w = &job->loss;
 	if (merged->epoch > w->epoch) {
 		w->epoch = merged->epoch;
+		if (loss_watch_open(w) && job->policy.loss_policy == LOSS_ROLLBACK)
+			loss_forget(&w->now); /* it went back for that: what followed is not to be compared with */
 		loss_excuse(&w->now);
 		end(w);
 	}
@@ -121,6 +109,7 @@ void loss_watch_tick(struct job *job)
 	struct loss_merged merged;
 	if (!job->epoch)
 		return;
+	loss_policy_tick(job);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		losses[r] = job->ranks[r].mem ? &job->ranks[r].mem->head->losses : NULL;
 	for (int i = 0; i < AT_A_TIME && loss_merge_next(&job->loss.ranks, job->epoch, losses, job->nlocal, &merged);

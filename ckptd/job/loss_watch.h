@@ -1,5 +1,5 @@
 /* Loss watch: how the loss of a job goes (job/loss.h), by what its ranks on this node hand over, and when it went wrong. It tells log and
- * catalog, and halts the job if its policy says so. Belongs to the loop's thread. */
+ * catalog; what is done about it stands in job/loss_policy.h. Belongs to the loop's thread. */
 #ifndef CKPTD_JOB_LOSS_WATCH_H
 #define CKPTD_JOB_LOSS_WATCH_H
 

@@ -68,9 +68,9 @@ static const struct {
 		 "saves to memory go on; no coordinator can be elected until it is back."},
 	[HEALTH_LOSS_NOT_FINITE] =
 		{"LOSS_NOT_FINITE", HEALTH_DEGRADED,
-		 "Stop the job (ckpt halt), and go on from the newest healthy checkpoint (CKPT_LATEST_HEALTHY). What "
-		 "was "
-		 "saved since may hold the damage. loss-policy = halt in [job] stops such jobs by itself."},
+		 "Let the job go back to the newest healthy checkpoint (ckpt rollback healthy), or stop it (ckpt "
+		 "halt). What was saved since may hold the damage. loss-policy = rollback in [job] does so by "
+		 "itself, and loss-policy = halt stops such jobs."},
 	[HEALTH_LOSS_DIVERGED] = {"LOSS_DIVERGED", HEALTH_DEGRADED,
 				  "Look at the learning rate, the data and the norm of the gradients. Go back to a "
 				  "checkpoint from before "

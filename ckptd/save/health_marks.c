@@ -42,6 +42,19 @@ const struct noted_mark *health_marks_find(const struct health_marks *marks, str
 	return find((struct health_marks *)marks, id);
 }
 
+bool health_marks_newest(const struct health_marks *marks, const struct rollbacks *back, struct step_id before,
+			 struct step_id *id)
+{
+	*id = (struct step_id){0};
+	for (unsigned i = 0; i < HEALTH_MARKS_MAX; i++) {
+		const struct kept_mark *m = &marks->said[i].is;
+		if (m->id.epoch && !m->unhealthy && step_compare(m->id, before) < 0 && step_compare(m->id, *id) > 0 &&
+		    !rollbacks_give_up(back, m->id))
+			*id = m->id;
+	}
+	return id->epoch;
+}
+
 bool health_marks_idle(const struct health_marks *marks)
 {
 	bool due = false;

@@ -5,6 +5,7 @@
 #ifndef CKPTD_SAVE_HEALTH_MARKS_H
 #define CKPTD_SAVE_HEALTH_MARKS_H
 
+#include "format/tensor/rollback.h"
 #include "save/health_marks_arena.h"
 
 struct memory;
@@ -51,6 +52,9 @@ void health_marks_keep(const struct health_marks *marks, struct memory *mem);
 void health_marks_return(struct health_marks *marks, struct memory *mem);
 /* What was said here. NULL: nothing. */
 const struct noted_mark *health_marks_find(const struct health_marks *marks, struct step_id id);
+/* The newest that was called healthy here, of those that are older than `before`, and not given up. False: there is none. */
+bool health_marks_newest(const struct health_marks *marks, const struct rollbacks *back, struct step_id before,
+			 struct step_id *id);
 /* Nothing is being written, nor has to be. */
 bool health_marks_idle(const struct health_marks *marks);
 

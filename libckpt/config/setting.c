@@ -33,7 +33,7 @@ static const char *const save_policies[] = {"newest", "queue", "refuse", NULL};
 
 static const char *const intervals[] = {"none", "auto", NULL};
 
-static const char *const loss_policies[] = {"warn", "halt", NULL};
+static const char *const loss_policies[] = {"warn", "halt", "rollback", NULL};
 
 static const char *const compressions[] = {"none", "zstd", NULL};
 
@@ -174,7 +174,7 @@ const struct setting settings[] = {
 	 .help = "with interval auto: the longest time between saves, also to storage"},
 	{"loss-policy", JOB(loss_policy), .type = SETTING_CHOICE, .flag = "loss-policy", .env = "CKPT_LOSS_POLICY",
 	 .value = "POLICY", .fallback = "warn", .choices = loss_policies,
-	 .help = "the loss is no number, or diverges (ckpt_beat_loss): warn, or halt the job, too"},
+	 .help = "the loss is no number, or diverges (ckpt_beat_loss): warn; halt the job, too; or rollback"},
 	{"full-every", JOB(full_every), .type = SETTING_COUNT, .flag = "full-every", .env = "CKPT_FULL_EVERY",
 	 .value = "N", .fallback = "10", .min = 1, .max = 1000000,
 	 .help = "an unchanged file serves at most N checkpoints, by hard links; 1: no links"},

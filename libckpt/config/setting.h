@@ -74,7 +74,7 @@ enum save_policy {
 enum save_interval { INTERVAL_NONE = 0, INTERVAL_AUTO };
 
 /* What becomes of a job whose loss is no number, or diverges; in the order of the table's choices. */
-enum loss_policy { LOSS_WARN = 0, LOSS_HALT };
+enum loss_policy { LOSS_WARN = 0, LOSS_HALT, LOSS_ROLLBACK };
 
 /* What is done to data files; in the order of the table's choices. */
 enum compress { COMPRESS_NONE = 0, COMPRESS_ZSTD };

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import single_node
-from scripted_ranks import ESTALE, LATEST, MEMORY, Puppet, all_must, gather, holds, roll_back, save
+from scripted_ranks import ESTALE, HEALTHY, LATEST, MEMORY, UNHEALTHY, Puppet, all_must, gather, holds, roll_back, save
 from single_node import BIN, DEADLINE, Cases, until
 from tap import equal, has
 
@@ -136,10 +136,60 @@ def by_json():
         equal({key: document[key] for key in ("job", "step", "epoch", "began")}, {"job": "main", "step": 2, "epoch": 1, "began": 2})
 
 
+def goes_back_by_policy(d, ranks, epoch, step):
+    """The loss of step 10 is no number, on one rank."""
+    ranks[0].must("loss", 10, 2500)
+    ranks[1].must("loss", 10, -1)
+    until(lambda: d.job()["epoch"] == epoch, f"epoch {epoch}")
+    sees_it(ranks)
+    restores(ranks, step)
+
+
+def policy():
+    return single_node.daemon(options=("--loss-policy", "rollback"))
+
+
+def a_loss_that_is_no_number_leads_back_further_each_time_and_then_ends_the_job():
+    with policy() as d:
+        d.start()
+        ranks = puppets(d)
+        for step in (3, 6, 9):
+            save(ranks, step, step)
+        goes_back_by_policy(d, ranks, 2, 6)  # the state of step 9 may be what made it
+        has(d.text(), "epoch 2: the job goes back to step 8 of epoch 1: the loss of step 10 is NaN, as rank 1 says")
+        goes_back_by_policy(d, ranks, 3, 3)
+        ranks[1].must("loss", 10, -1)
+        until(lambda: d.job()["stopping"], "it is asked to end")
+        has(d.text(), "it is asked to end, since it went back for this twice and it came again, as its loss-policy says")
+        equal(d.job()["epoch"], 3)
+
+
+def policy_takes_what_training_marked_healthy():
+    with policy() as d:
+        d.start()
+        ranks = puppets(d)
+        for step in (3, 5, 6):
+            save(ranks, step, step)
+        all_must(ranks, "mark", 3, 0, HEALTHY)
+        all_must(ranks, "mark", 5, 0, UNHEALTHY)
+        goes_back_by_policy(d, ranks, 2, 3)
+
+
+def with_nothing_to_go_back_to_the_job_ends():
+    with policy() as d:
+        d.start()
+        ranks = puppets(d)
+        ranks[0].must("loss", 1, -1)
+        until(lambda: d.job()["stopping"], "it is asked to end")
+        has(d.text(), "it is asked to end, since there is nothing to go back to, as its loss-policy says")
+
+
 def main():
     cases = Cases()
     for test in (what_was_given_up_does_not_come_back, what_memory_keeps_is_given_up_too, a_step_can_still_be_named, the_newest_healthy_one,
-                 nothing_as_old_is_left, what_cannot_be_done_is_refused, by_json):
+                 nothing_as_old_is_left, what_cannot_be_done_is_refused, by_json,
+                 a_loss_that_is_no_number_leads_back_further_each_time_and_then_ends_the_job, policy_takes_what_training_marked_healthy,
+                 with_nothing_to_go_back_to_the_job_ends):
         cases.run(test.__name__.replace("_", " "), test)
     return cases.end()
 

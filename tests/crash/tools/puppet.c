@@ -17,6 +17,7 @@
 #include "ckpt.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -266,6 +267,13 @@ static int do_mark(struct puppet *p, const long long *a)
 	return ckpt_mark(p->s, (uint64_t)a[0], (uint32_t)a[1], (ckpt_health)a[2], "as told", -1);
 }
 
+/* The loss of a step in thousandths; negative: it is no number. */
+static int do_loss(struct puppet *p, const long long *a)
+{
+	ckpt_beat_loss(p->s, (uint64_t)a[0], CKPT_PHASE_OPTIMIZER, a[1] < 0 ? NAN : (double)a[1] / 1000, -1);
+	return 0;
+}
+
 static int do_fork(struct puppet *p, const long long *a)
 {
 	char byte;
@@ -305,6 +313,7 @@ static const struct {
 	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
 	{"mark", do_mark}, {"slot", do_slot},       {"stop", do_stop},   {"fill", do_fill},   {"check", do_check},
 	{"blob", do_blob}, {"sized", do_sized},     {"put", do_put},     {"size", do_size},   {"due", do_due},
+	{"loss", do_loss},
 };
 
 static void obey(struct puppet *p, const char *line)
