@@ -18,12 +18,18 @@
 static int make_network(struct campaign *c)
 {
 	struct err err = {""};
-	if (c->file.nodes == 1 || !campaign_net_make(&c->net, c->file.nodes, &err))
+	if (c->file.nodes == 1)
 		return EXIT_OK;
-	size_t n = c->no_network = campaign_file_leave_out_network(&c->file);
-	if (n)
-		cli_note(c->cli, "%zu faults of the network are left out: the nodes are on loopback, since %s", n,
-			 err.text);
+	if (campaign_net_make(&c->net, c->file.nodes, &err)) {
+		c->no_network = campaign_file_leave_out_network(&c->file, 0);
+		if (c->no_network)
+			cli_note(c->cli, "%zu faults of the network are left out: the nodes are on loopback, since %s",
+				 c->no_network, err.text);
+	} else if (campaign_net_try_slow(&c->net, &err)) {
+		c->no_network = campaign_file_leave_out_network(&c->file, FAULT_LINK_SLOW);
+		if (c->no_network)
+			cli_note(c->cli, "%zu faults link-slow are left out: %s", c->no_network, err.text);
+	}
 	return c->file.n ? EXIT_OK : cli_fail(c->cli, EXIT_FAILED, "no fault is left: run it as root, with iproute2");
 }
 

@@ -24,9 +24,11 @@ int campaign_note_logs(struct campaign *c, const char *event, uint64_t for_ms, s
 
 int campaign_cut(struct campaign *c, const struct campaign_fault *f, struct fault_result *result, struct err *err)
 {
+	/* On a slow cable nobody is cut off, and whoever is named is named wrongly. */
+	uint64_t cut_ms = f->entry->kind == FAULT_LINK_SLOW ? 0 : f->for_ms;
 	int rc = campaign_net_probe(&c->net, err), code = EXIT_OK;
 	if (!rc)
-		rc = campaign_note_logs(c, "cut", f->for_ms, err);
+		rc = campaign_note_logs(c, "cut", cut_ms, err);
 	if (!rc)
 		rc = campaign_net_break(&c->net, f, err);
 	if (!rc)
@@ -34,6 +36,8 @@ int campaign_cut(struct campaign *c, const struct campaign_fault *f, struct faul
 	campaign_ways_text(f, &c->net.broken, result->text, sizeof(result->text));
 	if (!rc)
 		code = campaign_await_time(c, clock_deadline(f->for_ms * CLOCK_NS_PER_MS));
+	if (!rc && !code)
+		rc = campaign_net_held_back(&c->net, err);
 	int mended = campaign_net_mend(&c->net, rc ? NULL : err);
 	if (!rc)
 		rc = mended;
@@ -41,7 +45,7 @@ int campaign_cut(struct campaign *c, const struct campaign_fault *f, struct faul
 		rc = campaign_net_probe(&c->net, err);
 	if (!code)
 		code = campaign_await_work(c, (struct step_id){0});
-	int noted = campaign_note_logs(c, "joined", f->for_ms, rc ? NULL : err);
+	int noted = campaign_note_logs(c, "joined", cut_ms, rc ? NULL : err);
 	if (!rc)
 		rc = noted;
 	result->outcome = rc ? FAULT_NOT_FIRED : FAULT_FIRED;

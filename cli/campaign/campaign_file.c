@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_BYTES_MAX = 1024, WORDS_MAX = 8, TIME_MAX_MS = 86400000 };
+enum { LINE_BYTES_MAX = 1024, WORDS_MAX = 8, TIME_MAX_MS = 86400000, MBIT_MAX = 100000, MBIT_DEFAULT = 20 };
 
 struct line {
 	const char *path;
@@ -68,6 +68,8 @@ int campaign_file_add(struct campaign_file *file, const struct campaign_fault *f
 	else if (f->rank == UINT32_MAX)
 		f->rank = (uint32_t)(rank % file->ranks);
 	place(file, f);
+	if (!f->mbit && f->entry->kind == FAULT_LINK_SLOW)
+		f->mbit = MBIT_DEFAULT;
 	if (!f->for_ms && f->entry->time == FAULT_TIME_MUST)
 		f->for_ms = campaign_default_ms(f->entry);
 	return 0;
@@ -146,6 +148,16 @@ static int take_sides(const struct line *l, const char *text, const struct campa
 	return wrong(l, "partition alone takes sides=, with nodes such as sides=0,1/2");
 }
 
+static int take_mbit(const struct line *l, const char *text, struct campaign_fault *f)
+{
+	uint64_t mbit = 0;
+	if (f->entry->kind != FAULT_LINK_SLOW)
+		return wrong(l, "link-slow alone takes mbit=");
+	int rc = take_number(l, text, 1, MBIT_MAX, &mbit);
+	f->mbit = (uint32_t)mbit;
+	return rc;
+}
+
 /* rank=…, node=…, for=… and so on, from the i-th word on. */
 static int take_what(const struct line *l, int i, const struct campaign_file *file, struct campaign_fault *f)
 {
@@ -162,9 +174,11 @@ static int take_what(const struct line *l, int i, const struct campaign_file *fi
 			rc = take_to(l, word + 3, file, f);
 		else if (!strncmp(word, "sides=", 6))
 			rc = take_sides(l, word + 6, file, f);
+		else if (!strncmp(word, "mbit=", 5))
+			rc = take_mbit(l, word + 5, f);
 		else
-			rc = wrong(l, "rank=N, rank=any, node=N, node=any, for=TIME, to=NODES or sides=NODES/NODES may "
-				      "stand here");
+			rc = wrong(l, "rank=N, rank=any, node=N, node=any, for=TIME, to=NODES, sides=NODES/NODES or "
+				      "mbit=N may stand here");
 	}
 	if (!rc && f->to && (f->node == UINT32_MAX || f->to >> f->node & 1))
 		rc = wrong(l, "with to= the node that they do not hear is wanted, such as node=1, and is none of them");
@@ -314,12 +328,14 @@ int campaign_file_read(const char *path, struct campaign_file *out, struct err *
 	return rc;
 }
 
-size_t campaign_file_leave_out_network(struct campaign_file *file)
+size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_kind only)
 {
 	size_t kept = 0, n = file->n;
-	for (size_t i = 0; i < n; i++)
-		if (file->faults[i].entry->target != FAULT_AT_NETWORK)
+	for (size_t i = 0; i < n; i++) {
+		const struct fault_entry *entry = file->faults[i].entry;
+		if (entry->target != FAULT_AT_NETWORK || (only && entry->kind != only))
 			file->faults[kept++] = file->faults[i];
+	}
 	file->n = kept;
 	file->left_out += n - kept;
 	return n - kept;

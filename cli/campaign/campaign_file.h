@@ -12,7 +12,8 @@
  *	rate KIND N [WHAT]              N faults of the kind
  *	table FILE [total=N]            a table of causes (CSV); percents are of total. FILE: from the folder of this file
  *
- *	WHAT = rank=N | rank=any | node=N | node=any | for=TIME | to=N,N (of one-way) | sides=N,N/N,N (of partition)
+ *	WHAT = rank=N | rank=any | node=N | node=any | for=TIME | to=N,N (of one-way) | sides=N,N/N,N (of partition) |
+ *	       mbit=N (of link-slow)
  *
  * A table has a line of names, of which `cause`, `count` or `percent`, `fault`, and `fault-of-nodes` are read; a fault of "-" cannot be caused,
  * and is left out. fault-of-nodes, where it is there, counts instead of fault in a campaign on several nodes. */
@@ -34,6 +35,7 @@ struct campaign_fault {
 	uint32_t rank, node; /* node: that of the rank, where it is a fault of a rank */
 	uint64_t for_ms;
 	uint32_t to;                      /* one-way: bits of the nodes that hear nothing; 0: all others */
+	uint32_t mbit;                    /* link-slow: how much passes in a second; 0: not given */
 	uint8_t side[CAMPAIGN_NODES_MAX]; /* partition: of each node, 0: on none; all 0: node against all others */
 	char cause[CAMPAIGN_CAUSE_MAX];   /* of a table; else "" */
 };
@@ -54,8 +56,8 @@ void campaign_file_free(struct campaign_file *file);
 /* One more; for tables, too. rank, node UINT32_MAX: drawn. -E2BIG. */
 int campaign_file_add(struct campaign_file *file, const struct campaign_fault *fault, bool timed, struct err *err);
 uint64_t campaign_file_draw(struct campaign_file *file);
-/* Leaves out the faults of the network; how many. The others stay as they were drawn. */
-size_t campaign_file_leave_out_network(struct campaign_file *file);
+/* Leaves out the faults of the network, or (not 0) only those of the kind; how many. The others stay as they were drawn. */
+size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_kind only);
 
 /* campaign_table.c */
 int campaign_table_read(struct campaign_file *file, const char *path, uint64_t total, struct err *err);

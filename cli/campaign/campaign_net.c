@@ -62,44 +62,51 @@ static int await(struct proc *proc)
 	return proc_reap(proc, pid);
 }
 
-static int complain(int said, int status, struct err *err)
+static int complain(const char *tool, int said, int status, struct err *err)
 {
 	char text[CAMPAIGN_NET_TEXT_MAX] = "", how[64];
 	ssize_t n = pread(said, text, sizeof(text) - 1, 0);
 	text[n < 0 ? 0 : n] = '\0';
 	text[strcspn(text, "\n")] = '\0';
-	return err_set(err, -EIO, "ip %s: %s", proc_status_text(how, sizeof(how), status), text);
+	return err_set(err, -EIO, "%s %s: %s", tool, proc_status_text(how, sizeof(how), status), text);
 }
 
-/* In the namespace in which this process is. */
-static int run(const struct script *s, struct err *err)
+/* In the namespace in which this process is. out: what it says, or NULL. */
+static int run(const char *tool, const struct script *s, struct script *out, struct err *err)
 {
-	char *const argv[] = {(char *)"ip", (char *)"-batch", (char *)"-", NULL};
-	AUTO_CLOSE int in = memfd_create("ip", MFD_CLOEXEC);
-	AUTO_CLOSE int said = memfd_create("ip", MFD_CLOEXEC);
+	char *const argv[] = {(char *)tool, (char *)"-statistics", (char *)"-batch", (char *)"-", NULL};
+	AUTO_CLOSE int in = memfd_create("script", MFD_CLOEXEC);
+	AUTO_CLOSE int said = memfd_create("said", MFD_CLOEXEC);
 	struct proc proc;
 	struct proc_spec spec = {
 		.argv = argv, .env = environ, .in = in, .out = said, .err = said, .death_signal = SIGKILL};
 	if (s->len >= sizeof(s->text))
-		return err_set(err, -E2BIG, "too much for ip at once");
+		return err_set(err, -E2BIG, "too much for %s at once", tool);
 	if (in < 0 || said < 0 || pwrite(in, s->text, s->len, 0) != (ssize_t)s->len)
-		return err_set(err, -EIO, "no memory for what ip is to do");
+		return err_set(err, -EIO, "no memory for what %s is to do", tool);
 	int rc = proc_start(&proc, &spec, err);
 	if (rc)
 		return rc;
 	int status = await(&proc);
-	return status ? complain(said, status, err) : 0;
+	ssize_t n = out ? pread(said, out->text, sizeof(out->text) - 1, 0) : 0;
+	if (out)
+		out->text[n < 0 ? 0 : n] = '\0';
+	return status ? complain(tool, said, status, err) : 0;
+}
+
+static int run_tool(const struct campaign_net *net, int space, const char *tool, const struct script *s,
+		    struct script *out, struct err *err)
+{
+	if (setns(space, CLONE_NEWNET))
+		return err_set(err, -errno, "setns: %s", err_name(errno));
+	int rc = run(tool, s, out, err);
+	campaign_net_leave(net);
+	return rc;
 }
 
 static int run_in(const struct campaign_net *net, int space, const struct script *s, struct err *err)
 {
-	if (!s->len)
-		return 0;
-	if (setns(space, CLONE_NEWNET))
-		return err_set(err, -errno, "setns: %s", err_name(errno));
-	int rc = run(s, err);
-	campaign_net_leave(net);
-	return rc;
+	return s->len ? run_tool(net, space, "ip", s, NULL, err) : 0;
 }
 
 int campaign_net_enter(const struct campaign_net *net, uint32_t node, struct err *err)
@@ -119,7 +126,7 @@ void campaign_net_leave(const struct campaign_net *net)
 static int make_space(const struct campaign_net *net, int *fd, struct err *err)
 {
 	if (unshare(CLONE_NEWNET))
-		return err_set(err, -errno, "network namespaces: %s", err_name(errno));
+		return err_set(err, -errno, "network namespaces need root: %s", err_name(errno));
 	*fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	int rc = *fd < 0 ? -errno : 0;
 	campaign_net_leave(net);
@@ -159,8 +166,12 @@ static int join(const struct campaign_net *net, struct err *err)
 
 int campaign_net_make(struct campaign_net *net, uint32_t nodes, struct err *err)
 {
-	*net = (struct campaign_net){
-		.nodes = nodes, .home = -1, .bridge = -1, .broken = {.nodes = nodes}, .pulled = UINT32_MAX};
+	*net = (struct campaign_net){.nodes = nodes,
+				     .home = -1,
+				     .bridge = -1,
+				     .broken = {.nodes = nodes},
+				     .pulled = UINT32_MAX,
+				     .slowed = UINT32_MAX};
 	for (uint32_t k = 0; k < CAMPAIGN_NODES_MAX; k++)
 		net->node[k] = -1;
 	int rc = make_spaces(net, err);
@@ -222,8 +233,49 @@ static int misdirect(const struct campaign_net *net, bool on, struct err *err)
 	return rc;
 }
 
+/* Both ends: what the node sends, and what is sent to it. */
+static int slow(const struct campaign_net *net, bool on, struct err *err)
+{
+	char how[64] = "";
+	struct script node = {.len = 0}, bridge = {.len = 0};
+	const char *verb = on ? "add" : "del";
+	if (on)
+		snprintf(how, sizeof(how), " tbf rate %umbit burst 64kb latency 400ms", net->mbit);
+	add(&node, "qdisc %s dev eth0 root%s\n", verb, how);
+	add(&bridge, "qdisc %s dev port%u root%s\n", verb, net->slowed, how);
+	int rc = run_tool(net, net->node[net->slowed], "tc", &node, NULL, err);
+	int other = run_tool(net, net->bridge, "tc", &bridge, NULL, rc ? NULL : err);
+	return rc ? rc : other;
+}
+
+int campaign_net_held_back(const struct campaign_net *net, struct err *err)
+{
+	struct script ask = {.len = 0}, said = {.len = 0};
+	unsigned long packets = 0;
+	if (net->slowed >= net->nodes)
+		return 0;
+	add(&ask, "qdisc show dev eth0\n");
+	int rc = run_tool(net, net->node[net->slowed], "tc", &ask, &said, err);
+	const char *at = rc ? NULL : strstr(said.text, "overlimits ");
+	if (rc || (at && sscanf(at, "overlimits %lu", &packets) == 1 && packets))
+		return rc;
+	return err_set(err, -EAGAIN, "the slow cable of node-%u has held nothing back", net->slowed);
+}
+
+int campaign_net_try_slow(struct campaign_net *net, struct err *err)
+{
+	net->slowed = 0;
+	net->mbit = 1;
+	int rc = slow(net, true, err);
+	slow(net, false, NULL);
+	net->slowed = UINT32_MAX;
+	return rc;
+}
+
 static int set_broken(const struct campaign_net *net, bool on, struct err *err)
 {
+	if (net->slowed < net->nodes)
+		return slow(net, on, err);
 	return net->pulled < net->nodes ? plug(net, net->pulled, !on, err) : misdirect(net, on, err);
 }
 
@@ -231,13 +283,15 @@ int campaign_net_break(struct campaign_net *net, const struct campaign_fault *fa
 {
 	campaign_ways_of(fault, net->nodes, &net->broken);
 	net->pulled = fault->entry->kind == FAULT_LINK_DOWN ? fault->node : UINT32_MAX;
+	net->slowed = fault->entry->kind == FAULT_LINK_SLOW ? fault->node : UINT32_MAX;
+	net->mbit = fault->mbit;
 	return set_broken(net, true, err);
 }
 
 int campaign_net_mend(struct campaign_net *net, struct err *err)
 {
 	int rc = set_broken(net, false, err);
-	net->pulled = UINT32_MAX;
+	net->pulled = net->slowed = UINT32_MAX;
 	net->broken = (struct campaign_ways){.nodes = net->nodes};
 	return rc;
 }

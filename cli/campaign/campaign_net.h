@@ -15,6 +15,7 @@ struct campaign_net {
 	uint32_t nodes; /* 0: there is none */
 	int home, bridge, node[CAMPAIGN_NODES_MAX];
 	struct campaign_ways broken; /* now */
+	uint32_t slowed, mbit;       /* whose cable; UINT32_MAX: none */
 	uint32_t pulled;             /* whose cable; UINT32_MAX: none, ways are broken by wrong hardware addresses */
 };
 
@@ -28,6 +29,10 @@ char *campaign_net_address(uint32_t node, char *dst, size_t size);
 int campaign_net_enter(const struct campaign_net *net, uint32_t node, struct err *err);
 void campaign_net_leave(const struct campaign_net *net);
 
+/* Whether the kernel can make a cable slow. */
+int campaign_net_try_slow(struct campaign_net *net, struct err *err);
+/* Of a slow cable: whether it has held something back. -EAGAIN: it has not. */
+int campaign_net_held_back(const struct campaign_net *net, struct err *err);
 /* Of a network that is whole. */
 int campaign_net_break(struct campaign_net *net, const struct campaign_fault *fault, struct err *err);
 int campaign_net_mend(struct campaign_net *net, struct err *err);

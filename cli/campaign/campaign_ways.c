@@ -27,6 +27,8 @@ static bool has_sides(const struct campaign_fault *fault)
 
 static bool loses(const struct campaign_fault *f, uint32_t from, uint32_t to)
 {
+	if (f->entry->kind == FAULT_LINK_SLOW)
+		return false;
 	if (f->entry->kind == FAULT_ONE_WAY)
 		return from == f->node && (!f->to || f->to & bit(to));
 	if (f->entry->kind == FAULT_PARTITION && has_sides(f))
@@ -92,6 +94,8 @@ char *campaign_ways_text(const struct campaign_fault *f, const struct campaign_w
 	struct text t = {.at = dst, .left = size};
 	if (f->entry->kind == FAULT_LINK_DOWN) {
 		add(&t, "the cable of node-%u was pulled", f->node);
+	} else if (f->entry->kind == FAULT_LINK_SLOW) {
+		add(&t, "the cable of node-%u had %u Mbit/s", f->node, f->mbit);
 	} else if (f->entry->kind == FAULT_ONE_WAY) {
 		add(&t, "what node-%u sent did not reach ", f->node);
 		add_nodes(&t, ways->lost[f->node]);

@@ -38,6 +38,7 @@ static const enum trace traces[FAULT_KIND_END] = {
 	[FAULT_LINK_DOWN] = BY_NETWORK,
 	[FAULT_ONE_WAY] = BY_NETWORK,
 	[FAULT_PARTITION] = BY_NETWORK,
+	[FAULT_LINK_SLOW] = BY_NETWORK,
 };
 
 const char *report_end_name(enum report_end end)

@@ -87,6 +87,9 @@ const struct fault_entry fault_catalogue[] = {
 	{FAULT_PARTITION, "partition", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
 	 "nothing passes between sides, which are sets of nodes, for the time that is given", SPACES,
 	 "no probe passes between two sides, and all others do", WAITS, 5000},
+	{FAULT_LINK_SLOW, "link-slow", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
+	 "the cable of a node is slow, either way, for the time that is given", SPACES ", and a kernel with tbf",
+	 "the kernel has held packets back", "training and copies are slower, and nothing is lost", 5000},
 	{0},
 };
 /* clang-format on */

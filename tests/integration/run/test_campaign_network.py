@@ -59,20 +59,21 @@ def _():
     if without:
         return without
     document, said = ended(start(HEAD + "at 1s link-down node=1 for=11s\nat 2s one-way node=2 to=0 for=1s\n"
-                                 "at 3s partition sides=0/1,2 for=1s\nat 4s absent rank=2\n", "cuts"))
-    equal([document[name] for name in ("fired", "not_fired", "left_out", "exit")], [4, 0, 0, 0])
+                                 "at 3s partition sides=0/1,2 for=1s\nat 4s link-slow node=1 for=1s\nat 5s absent rank=2\n", "cuts"))
+    equal([document[name] for name in ("fired", "not_fired", "left_out", "exit")], [5, 0, 0, 0])
     equal([i["name"] for i in document["invariants"] if not i["held"]], [])
     equal(document["params"], document["calm_params"])
-    equal([line["text"] for line in journal("cuts", "fault")][:3],
-          ["the cable of node-1 was pulled", "what node-2 sent did not reach node-0", "sides were apart: node-0 / node-1, node-2"])
-    has(said, "1 of 4: link-down: the cable of node-1 was pulled")
+    equal([line["text"] for line in journal("cuts", "fault")][:4],
+          ["the cable of node-1 was pulled", "what node-2 sent did not reach node-0", "sides were apart: node-0 / node-1, node-2",
+           "the cable of node-1 had 20 Mbit/s"])
+    has(said, "1 of 5: link-down: the cable of node-1 was pulled")
     has((top / "cuts" / "node-0.log").read_text(), "node node-1 is lost", "node node-1 is there")
     has((top / "cuts" / "roster").read_text(), "node-2 10.77.0.3:")
     report = json.loads((top / "cuts" / "report.json").read_text())
     equal([(f["kind"], f["node"], f["for_ms"], f["end"]) for f in report["faults"]][:2],
           [("link-down", 1, 11000, "recovered"), ("one-way", 2, 1000, "recovered")])
-    expect(all(f["back_after_ms"] >= f["for_ms"] for f in report["faults"][:3]), report["faults"])
-    equal((top / "cuts" / "report.html").read_text().count('<path class="cut"'), 4, "a cut each, and what the colour means")
+    expect(all(f["back_after_ms"] >= f["for_ms"] for f in report["faults"][:4]), report["faults"])
+    equal((top / "cuts" / "report.html").read_text().count('<path class="cut"'), 5, "a cut each, and what the colour means")
     nothing_left("cuts")
 
 

@@ -119,22 +119,24 @@ Test(campaign_file, has_faults_of_the_network_and_leaves_them_out_without_anothe
 	struct campaign_fault kills[20];
 	size_t n = 0;
 	cr_assert_eq(read("seed 7\nnodes 3\nranks 3\nrate link-down 9\nrate kill 20\n"
-			  "at 1s one-way node=1 to=0,2 for=3s\nat 2s partition sides=0/1,2\n"),
+			  "at 1s one-way node=1 to=0,2 for=3s\nat 2s partition sides=0/1,2\nat 3s link-slow mbit=5\n"),
 		     0, "%s", err.text);
-	cr_assert_eq(file.n, 31);
+	cr_assert_eq(file.n, 32);
 	for (size_t i = 0; i < file.n; i++) {
 		const struct campaign_fault *f = &file.faults[i];
 		cr_expect(f->entry->kind != FAULT_LINK_DOWN || (f->node < 3 && f->for_ms));
 		cr_expect(f->entry->kind != FAULT_ONE_WAY || (f->node == 1 && f->to == 5 && f->for_ms == 3000));
 		cr_expect(f->entry->kind != FAULT_PARTITION || (f->side[0] == 1 && f->side[2] == 2));
+		cr_expect(f->entry->kind != FAULT_LINK_SLOW || f->mbit == 5);
 		if (f->entry->kind == FAULT_KILL)
 			kills[n++] = *f;
 	}
-	cr_expect_eq(campaign_file_leave_out_network(&file), 11);
-	cr_expect_eq(file.left_out, 11);
+	cr_expect_eq(campaign_file_leave_out_network(&file, FAULT_LINK_SLOW), 1);
+	cr_expect_eq(campaign_file_leave_out_network(&file, 0), 11);
+	cr_expect_eq(file.left_out, 12);
 	cr_assert_eq(file.n, 20);
 	cr_expect_eq(memcmp(file.faults, kills, sizeof(kills)), 0);
-	cr_expect_eq(campaign_file_leave_out_network(&file), 0);
+	cr_expect_eq(campaign_file_leave_out_network(&file, 0), 0);
 }
 
 Test(campaign_file, draws_on_one_node_what_it_drew_before_there_were_several)
@@ -194,6 +196,8 @@ Test(campaign_file, names_the_line_that_is_wrong)
 		     {"nodes 2\nat 3s one-way to=0 node=0\n", "is none of them"},
 		     {"nodes 2\nat 3s one-way sides=0/1\n", "partition alone"},
 		     {"nodes 2\nat 3s partition sides=0,1\n", "partition alone"},
+		     {"nodes 2\nat 3s link-down mbit=1\n", "link-slow alone"},
+		     {"nodes 2\nat 3s link-slow mbit=0\n", "from 1"},
 		     {"rate kill 0\n", "from 1"},
 		     {"rate kill 20001\n", "to 20000"},
 		     {"rate kill 20000\nrate kill 1\n", "more than 20000"},

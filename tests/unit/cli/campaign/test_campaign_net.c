@@ -1,3 +1,4 @@
+#include "base/address.h"
 #include "campaign/campaign_net.h"
 #include "process/launch_proc.h"
 
@@ -5,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,6 +69,37 @@ Test(campaign_net, sides_are_apart)
 {
 	struct campaign_fault fault = {.side = {1, 2, 1, 0}};
 	try(&fault, "partition");
+}
+
+/* A datagram of a node to another one. */
+static void send_to(int fd, uint32_t node, size_t size)
+{
+	static const char bytes[60000];
+	char host[32], text[ADDRESS_MAX];
+	union address to;
+	snprintf(text, sizeof(text), "%s:9", campaign_net_address(node, host, sizeof(host)));
+	cr_assert_eq(address_parse(text, &to), 0);
+	sendto(fd, bytes, size, 0, &to.any, address_size(&to));
+}
+
+Test(campaign_net, a_slow_cable_holds_back_what_is_more_than_it_takes_and_passes_the_rest)
+{
+	struct campaign_fault fault = {.node = 1, .mbit = 1, .entry = fault_find("link-slow", 9)};
+	if (campaign_net_try_slow(&net, &err))
+		cr_skip_test("%s", err.text);
+	cr_assert_eq(campaign_net_break(&net, &fault, &err), 0, "%s", err.text);
+	cr_expect_eq(campaign_net_held_back(&net, &err), -EAGAIN, "nothing was sent");
+	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_enter(&net, 1, &err), 0);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	campaign_net_leave(&net);
+	for (int i = 0; i < 4; i++)
+		send_to(fd, 0, 60000);
+	close(fd);
+	cr_expect_eq(campaign_net_held_back(&net, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_mend(&net, &err), 0, "%s", err.text);
+	cr_expect_eq(campaign_net_held_back(&net, &err), 0, "no cable is slow");
+	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
 }
 
 Test(campaign_net, who_is_in_it_is_found)
