@@ -13,7 +13,7 @@ SIZE = ("--rows", 700, "--cols", 300, "--weights")  # several leaves and chunks,
 SAME, OTHER, AGAIN = 1, 3, 4  # steps: 1, 2 and 4 hold the same
 TENSORS = ("embed", "rowwise", "colwise", "moment", "bias", "scale", "empty", "loader", "rng@00001")
 # Commands that are offered --repo and say nothing of what a checkpoint holds.
-NO_READERS = {"bench"}
+NO_READERS = {"bench", "rollback"}
 
 
 def share(repo, job, old, new):
