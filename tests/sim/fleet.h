@@ -95,12 +95,13 @@ struct fleet_save {
 	uint32_t fenced;   /* bit per rank: copied and fenced */
 	uint32_t late;     /* of them: begun or ended after somebody had been told of a later epoch */
 	bool begun, to_storage, committed;
-	int level;       /* the highest that any rank was shown */
-	bool news;       /* shown as replicated to somebody, just now */
-	uint32_t told;   /* bit per rank: was shown that */
-	bool replicated; /* shown to all */
-	unsigned losses; /* fleet.losses when its copies cannot have been lost yet */
-	bool waived;     /* the world has changed without it, for a reason that is allowed */
+	int level;           /* the highest that any rank was shown */
+	uint64_t durable_ns; /* when LEVEL_DURABLE was shown first */
+	bool news;           /* shown as replicated to somebody, just now */
+	uint32_t told;       /* bit per rank: was shown that */
+	bool replicated;     /* shown to all */
+	unsigned losses;     /* fleet.losses when its copies cannot have been lost yet */
+	bool waived;         /* the world has changed without it, for a reason that is allowed */
 };
 
 /* What is known of an epoch that was entered. */
@@ -109,15 +110,15 @@ struct fleet_epoch {
 	uint8_t members[FLEET_RANKS_MAX * FLEET_ADDRESS];
 	uint32_t entered; /* bit per rank */
 	bool restored, fresh;
-	struct step_id id;      /* restored by all */
-	struct step_id durable; /* the newest that anybody was shown before */
-	struct step_id safe;    /* the newest that its guarantee covers; epoch 0: none */
-	uint64_t faults;        /* fleet_faults() then */
-	uint64_t shocks;        /* fleet_shocks() then */
-	uint64_t ended;         /* sessions, until then */
-	bool connected;         /* all that were there */
-	uint64_t term;          /* fleet_term() then */
-	bool asked;             /* nothing but what may wait has changed the world since the epoch before */
+	struct step_id id;   /* restored by all */
+	uint64_t entered_ns; /* by the first */
+	struct step_id safe; /* the newest that its guarantee covers; epoch 0: none */
+	uint64_t faults;     /* fleet_faults() then */
+	uint64_t shocks;     /* fleet_shocks() then */
+	uint64_t ended;      /* sessions, until then */
+	bool connected;      /* all that were there */
+	uint64_t term;       /* fleet_term() then */
+	bool asked;          /* nothing but what may wait has changed the world since the epoch before */
 };
 
 struct fleet {
@@ -129,12 +130,14 @@ struct fleet {
 	bool members;         /* then: the nodes stand in the registry, too */
 	uint32_t want, least; /* then: ranks */
 	uint32_t node_wait_ms;
-	bool stopped;   /* the job is asked to end, since too few ranks would be left */
-	bool stored;    /* there is a store */
-	bool verified;  /* and what is in it is read back, by the settings */
-	bool quiescing; /* no faults any more */
-	bool mute;      /* ranks give no heartbeats */
-	bool asks;      /* ranks ask which steps are saved */
+	bool stopped;          /* the job is asked to end, since too few ranks would be left */
+	bool stored;           /* there is a store */
+	bool verified;         /* and what is in it is read back, by the settings */
+	bool quiescing;        /* no faults any more */
+	bool mute;             /* ranks give no heartbeats */
+	bool asks;             /* ranks ask which steps are saved */
+	bool goes_back;        /* somebody lets the job go back to earlier steps */
+	struct rollbacks back; /* as far as a restore has shown */
 	struct fleet_node nodes[FLEET_NODES_MAX];
 	struct fleet_rank ranks[FLEET_PROCESSES_MAX];
 	struct fleet_save saves[FLEET_SAVES];
@@ -163,7 +166,7 @@ struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
 		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends,
-		elections, joins, replaced, lapses, unanswered, freezes, resumed, schedules;
+		elections, joins, replaced, lapses, unanswered, freezes, resumed, schedules, rollbacks, went_back;
 };
 
 extern struct fleet fleet;
@@ -229,6 +232,15 @@ void fleet_ask(const struct fleet_rank *r);
 bool fleet_decided(void);
 void fleet_due_begin(void);
 void fleet_capture(struct fleet_rank *r);
+
+/* fleet_rollback.c: the job goes back to an earlier checkpoint. True: it was asked to. */
+bool fleet_roll_back(struct fleet_node *n);
+/* It was not given up, as far as is known. */
+bool fleet_counts(struct step_id id);
+/* The newest durable one that was shown so until then, and counts. */
+struct step_id fleet_durable_before(uint64_t ns);
+/* The rank has restored in the epoch: what is known of rollbacks from now on. True: something new. */
+bool fleet_back_by(const struct fleet_rank *r, const struct fleet_epoch *e);
 
 /* fleet_launcher.c */
 void launcher_begin(struct fleet_node *n, uint32_t processes, bool spare); /* somebody starts a launcher */

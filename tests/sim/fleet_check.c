@@ -63,11 +63,7 @@ static struct step_id origin_of(struct step_id id)
 
 struct step_id fleet_newest_durable(void)
 {
-	struct step_id newest = {0};
-	for (unsigned i = 0; i < fleet.nsaves; i++)
-		if (fleet.saves[i].level >= LEVEL_DURABLE && step_compare(fleet.saves[i].id, newest) > 0)
-			newest = fleet.saves[i].id;
-	return newest;
+	return fleet_durable_before(UINT64_MAX);
 }
 
 /* ---- what memory has ------------------------------------------------------------------------------------------------- */
@@ -145,7 +141,8 @@ struct step_id fleet_newest_safe(void)
 {
 	struct step_id newest = {0};
 	for (unsigned i = 0; i < fleet.nsaves; i++)
-		if (guaranteed(&fleet.saves[i]) && step_compare(fleet.saves[i].id, newest) > 0)
+		if (guaranteed(&fleet.saves[i]) && step_compare(fleet.saves[i].id, newest) > 0 &&
+		    fleet_counts(fleet.saves[i].id))
 			newest = fleet.saves[i].id;
 	return newest;
 }
@@ -256,6 +253,8 @@ static void is_shown(struct fleet_rank *r, struct step_id id, int level)
 	fleet_trace("step %lu epoch %u is shown as %d to rank %u", (unsigned long)id.step, id.epoch, level, r->id);
 	fleet_sum.captured += s->level < LEVEL_CAPTURED;
 	fleet_sum.durable += s->level < LEVEL_DURABLE && level >= LEVEL_DURABLE;
+	if (s->level < LEVEL_DURABLE && level >= LEVEL_DURABLE)
+		s->durable_ns = clock_now();
 	s->level = level;
 }
 
@@ -367,7 +366,7 @@ static struct fleet_epoch *new_epoch(uint32_t epoch, uint32_t world)
 	struct fleet_epoch *e = &fleet.epochs[fleet.nepochs];
 	*e = (struct fleet_epoch){.epoch = epoch,
 				  .world = world,
-				  .durable = fleet_newest_durable(),
+				  .entered_ns = clock_now(),
 				  .safe = safe_now(last && last->world != world),
 				  .faults = fleet_faults(),
 				  .shocks = fleet_shocks(),
@@ -421,9 +420,15 @@ void fleet_restored(struct fleet_rank *r, const struct step_id *id)
 	SIM_CHECK(!e->restored || (e->fresh == !id && !step_compare(e->id, is)),
 		  "in epoch %u one rank restores step %lu epoch %u and rank %u step %lu epoch %u", e->epoch,
 		  (unsigned long)e->id.step, e->id.epoch, r->id, (unsigned long)is.step, is.epoch);
-	SIM_CHECK(step_compare(is, e->durable) >= 0,
+	if (fleet_back_by(r, e))
+		e->safe = nothing; /* what was replicated is given up */
+	struct step_id durable = fleet_durable_before(e->entered_ns);
+	SIM_CHECK(step_compare(is, durable) >= 0,
 		  "epoch %u goes on from step %lu epoch %u, and step %lu epoch %u was durable", e->epoch,
-		  (unsigned long)is.step, is.epoch, (unsigned long)e->durable.step, e->durable.epoch);
+		  (unsigned long)is.step, is.epoch, (unsigned long)durable.step, durable.epoch);
+	SIM_CHECK(!id || fleet_counts(*id) || !durable.epoch,
+		  "epoch %u goes on from step %lu epoch %u, which was given up, and step %lu epoch %u was durable",
+		  e->epoch, (unsigned long)is.step, is.epoch, (unsigned long)durable.step, durable.epoch);
 	bool quiet = e->faults == fleet_faults();
 	SIM_CHECK(!quiet || step_compare(is, e->safe) >= 0,
 		  "epoch %u goes on from step %lu epoch %u, and step %lu epoch %u was replicated", e->epoch,

@@ -30,12 +30,14 @@
  *  9. Dead ends. ckpt_wait for verified is refused with -EINVAL only if the settings say that nothing is read back.
  * 10. One coordinator. With a registry, at no time do two daemons hold themselves for a job's coordinator.
  * 11. Due saves. All ranks that are told whether a save is due at a step of an epoch are told the same. Without faults, all are told.
+ * 12. Rollbacks. When a job has gone back, no later epoch goes on from what it gave up, whatever is lost, as long as anything that is durable
+ *     counts. In 1 and 2 what was given up does not count.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  *
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
- * CKPT_SIM_ELASTIC=1 changes the world in every seed, CKPT_SIM_REGISTRY=1 elects in every seed, CKPT_SIM_DUE=1 has ranks ask what is due in
- * every seed, which then means another run.
+ * CKPT_SIM_ELASTIC=1 changes the world in every seed, CKPT_SIM_REGISTRY=1 elects in every seed, CKPT_SIM_BACK=1 has the job go back in every seed,
+ * CKPT_SIM_DUE=1 has ranks ask what is due in every seed, which then means another run.
  * timeout: 900 */
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -57,7 +59,8 @@ enum {
 	MUTE_EACH = 16,
 	REGISTRY_EACH = 5,
 	MEMBERS_EACH = 2,
-	UNASKED_EACH = 7 /* seeds; in one of them no rank asks what is due */
+	UNASKED_EACH = 7, /* seeds; in one of them no rank asks what is due */
+	BACK_EACH = 6
 };
 
 /* What may happen in a run, and how often of 1000 events. */
@@ -225,7 +228,8 @@ static bool fault(void)
 	else if ((what -= profile.cut) < profile.power && fleet.stored && !fleet.elastic)
 		fleet_power_cut();
 	else
-		return (fleet.registry && registry_event(n)) || (fleet.elastic && elastic_event(n));
+		return (fleet.registry && registry_event(n)) || (fleet.elastic && elastic_event(n)) ||
+		       (fleet.goes_back && !rng_below(world_rng(), 25) && fleet_roll_back(n));
 	return true;
 }
 
@@ -330,6 +334,13 @@ static bool asks(uint64_t seed)
 	return (all && *all == '1') || seed % UNASKED_EACH != 4;
 }
 
+/* In every so many the job goes back to earlier steps now and then. That is on record where it does not end with a daemon. */
+static bool goes_back(uint64_t seed)
+{
+	const char *all = getenv("CKPT_SIM_BACK");
+	return (fleet.stored || fleet.registry) && ((all && *all == '1') || seed % BACK_EACH == 1);
+}
+
 /* The last node may be new, and late. */
 static void enlist(uint64_t seed)
 {
@@ -351,6 +362,7 @@ static void run(uint64_t seed)
 	fleet.mute = seed % MUTE_EACH == 1;
 	fleet.asks = asks(seed);
 	fleet.registry = has_registry(seed);
+	fleet.goes_back = goes_back(seed);
 	fleet.members = fleet.registry && seed % MEMBERS_EACH == 0;
 	if (fleet.members)
 		enlist(seed);
@@ -425,6 +437,8 @@ static const struct {
 	{"machines replaced", &fleet_sum.replaced},
 	{"nodes frozen", &fleet_sum.freezes},
 	{"epochs that went on under another coordinator", &fleet_sum.resumed},
+	{"rollbacks asked for", &fleet_sum.rollbacks},
+	{"rollbacks", &fleet_sum.went_back},
 	{"schedules that all ranks were told alike", &fleet_sum.schedules},
 	{"leases that lapsed", &fleet_sum.lapses},
 	{"transactions done and not answered", &fleet_sum.unanswered},
