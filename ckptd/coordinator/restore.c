@@ -99,7 +99,8 @@ static void look_at_given_up(struct coord *c)
 	struct coord_restore *r = &c->restore;
 	struct step_id to = r->back.of[r->back.n - 1].to;
 	char text[WIRE_TEXT_MAX];
-	snprintf(text, sizeof(text), "the job went back to step %lu of epoch %u, and nothing as old is left",
+	snprintf(text, sizeof(text),
+		 "the job went back to step %lu of epoch %u, and nothing intact is left that is as old",
 		 (unsigned long)to.step, to.epoch);
 	add_why(r->choice.why, text);
 	candidates_clear(&r->candidates);
@@ -152,10 +153,12 @@ static void refuse_asked(struct coord *c)
 static void refuse_rest(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
-	bool gone_back = r->back.n && r->others;
+	bool all_known = !r->storage_rc && !r->unheard;
 	bool asked = r->others || (r->step != STEP_NEWEST && !candidates_is_empty(&r->candidates));
 	char text[WIRE_TEXT_MAX];
-	if (r->passed_over)
+	if (r->back.n && r->others && all_known && r->step == STEP_NEWEST)
+		look_at_given_up(c);
+	else if (r->passed_over)
 		refuse(c, -EBADMSG, "no intact checkpoint is left");
 	else if (r->storage_rc)
 		refuse(c, r->storage_rc == -ENOMEM ? -ENOMEM : -EIO, "the store cannot be read");
@@ -163,9 +166,7 @@ static void refuse_rest(struct coord *c)
 		snprintf(text, sizeof(text),
 			 "nothing to restore is found, and nodes that may hold copies are not there: %s", r->names);
 		refuse(c, -EIO, text);
-	} else if (gone_back && r->step == STEP_NEWEST)
-		look_at_given_up(c);
-	else if (asked)
+	} else if (asked)
 		refuse_asked(c);
 	else
 		refuse(c, -ENOENT, "there is no checkpoint to restore");

@@ -114,7 +114,7 @@ def nothing_as_old_is_left():
         d.start()
         ranks = puppets(d)
         restores(ranks, 3)
-        has(d.text(), "passed over: the job went back to step 1 of epoch 1, and nothing as old is left")
+        has(d.text(), "passed over: the job went back to step 1 of epoch 1, and nothing intact is left that is as old")
 
 
 def what_cannot_be_done_is_refused():

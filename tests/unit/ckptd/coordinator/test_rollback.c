@@ -61,7 +61,25 @@ Test(coord_rollback, what_was_given_up_is_better_than_to_begin_anew)
 	find_all(s30, 2);
 	expect_bring(s30, false);
 	bring_all(s30, 0);
-	cr_expect_str_eq(told[0].choice.why, "the job went back to step 15 of epoch 1, and nothing as old is left");
+	cr_expect_str_eq(told[0].choice.why,
+			 "the job went back to step 15 of epoch 1, and nothing intact is left that is as old");
+}
+
+Test(coord_rollback, so_it_is_where_all_that_counts_is_damaged)
+{
+	ask_after_rollback(STEP_NEWEST);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_found(coord, from(n),
+			    &(struct peer_restore_candidates){.nstored = 1, .stored = {{10, 1}}, .others = true});
+	survey(NULL, 0);
+	bring_all(s10, -EBADMSG);
+	cr_expect_eq(told[0].refused, 0);
+	find_all(s30, 2);
+	bring_all(s30, 0);
+	expect_restored(s30, WIRE_FROM_STORAGE);
+	cr_expect_str_eq(told[0].choice.why,
+			 "step 10 epoch 1: a sentence; the job went back to step 15 of epoch 1, and nothing intact is "
+			 "left that is as old");
 }
 
 Test(coord_rollback, while_a_node_that_may_have_something_as_old_is_away_nothing_that_was_given_up_is_taken)
