@@ -30,8 +30,8 @@
  *  9. Dead ends. ckpt_wait for verified is refused with -EINVAL only if the settings say that nothing is read back.
  * 10. One coordinator. With a registry, at no time do two daemons hold themselves for a job's coordinator.
  * 11. Due saves. All ranks that are told whether a save is due at a step of an epoch are told the same. Without faults, all are told.
- * 12. Rollbacks. When a job has gone back, no later epoch goes on from what it gave up, whatever is lost, as long as anything that is durable
- *     counts. In 1 and 2 what was given up does not count.
+ * 12. Rollbacks. When a job has gone back, no later epoch goes on from what it gave up, whatever is lost. Only if nothing durable is left that
+ *     counts, it may. In 1 and 2 what was given up does not count.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  *

@@ -253,6 +253,7 @@ int peer_request_check(const struct peer_request *m, struct err *err)
 		       : wire_command_check(&m->command, err);
 }
 
+/* A node is not told to forget a node, nor to go back: the coordinator does both (kinds from REMOVE on). */
 int peer_command_check(const struct wire_command *m, struct err *err)
 {
 	return m->kind == COMMAND_DRAINED || m->kind >= COMMAND_REMOVE ? peer_bad(PEER_COMMAND, err, "kind", m->kind)
