@@ -327,6 +327,8 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	refused(&r, "kind 2");
 	r.request.command.kind = COMMAND_REMOVE;
 	refused(&r, "kind 11");
+	r.request.command = (struct wire_command){.kind = COMMAND_ROLLBACK, .back.to = {600, 5}};
+	refused(&r, "kind 12");
 	r.request.command = (struct wire_command){.kind = COMMAND_DRAIN};
 	refused(&r, "without a node");
 	r = a_report(PEER_REPLICA_DIGESTS);
@@ -385,6 +387,25 @@ Test(peer_coord, ranks_that_cannot_be_are_not_brought)
 	cr_assert_eq(peer_order_encode(&o, &w), 0);
 	cr_expect_eq(peer_order_decode(PEER_RESTORE_FETCH, w.data, w.len, &back, &err), -EBADMSG);
 	cr_expect(strstr(err.text, "RESTORE_FETCH message with rank"), "%s", err.text);
+}
+
+static void order_is_refused(const struct peer_order *o, const char *why)
+{
+	AUTO_WBUF struct wbuf w = {0};
+	struct peer_order back;
+	struct err err = {0};
+	cr_assert_eq(peer_order_encode(o, &w), 0);
+	cr_expect_eq(peer_order_decode(o->type, w.data, w.len, &back, &err), -EBADMSG);
+	cr_expect(strstr(err.text, why), "%s", err.text);
+}
+
+Test(peer_coord, rollbacks_that_cannot_be_are_not_looked_by_and_no_node_is_told_to_go_back)
+{
+	struct peer_order look = an_order(PEER_LOOK), command = an_order(PEER_COMMAND);
+	look.look.back.of[1].to.epoch = 3;
+	order_is_refused(&look, "rollbacks 2");
+	command.command = (struct wire_command){.kind = COMMAND_ROLLBACK, .job = "gpt", .back.to = {600, 5}};
+	order_is_refused(&command, "kind 12");
 }
 
 static void spill_is_refused(const struct peer_spill *spill, const char *why)

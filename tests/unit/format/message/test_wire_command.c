@@ -49,7 +49,7 @@ Test(wire_command, a_fault_has_a_kind_of_the_catalogue_and_a_time_where_it_wants
 
 Test(wire_command, there_are_no_other_kinds)
 {
-	struct wire_command c = {.kind = COMMAND_REMOVE + 1};
+	struct wire_command c = {.kind = COMMAND_ROLLBACK + 1};
 	cr_expect_eq(carry(&c), -EBADMSG);
 	c.kind = 0;
 	cr_expect_eq(carry(&c), -EBADMSG);
@@ -95,6 +95,21 @@ Test(wire_command, a_removal_names_a_node_and_no_job)
 	cr_assert_eq(sent(&c, &out), -EBADMSG);
 	c = (struct wire_command){.kind = COMMAND_REMOVE};
 	cr_assert_eq(sent(&c, &out), -EBADMSG);
+}
+
+Test(wire_command, a_rollback_goes_to_a_step_that_can_have_been_saved)
+{
+	struct wire_command c = {
+		.kind = COMMAND_ROLLBACK, .job = "gpt", .back = {.to = {600, 5}, .reason = "the loss is NaN"}};
+	cr_expect_eq(carry(&c), 0);
+	c.back.to = (struct step_id){STEP_MAX, EPOCH_MAX};
+	cr_expect_eq(carry(&c), 0);
+	c.back.to.step = STEP_NEWEST;
+	cr_expect_eq(carry(&c), -EBADMSG);
+	c.back.to = (struct step_id){600, 0};
+	cr_expect_eq(carry(&c), -EBADMSG);
+	c.back.to.epoch = EPOCH_MAX + 1;
+	cr_expect_eq(carry(&c), -EBADMSG);
 }
 
 Test(wire_command, its_answer_is_of_no_job)
