@@ -127,7 +127,9 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	former_give(job, former_unpark(&jobs->formers, job->name, job->world, job->nlocal, job->spread));
 	if (job->former)
 		participant_knows(job, WITNESS_ARENA, former_epoch(job->former));
-	gc_want(jobs->storage->gc, job);
+	/* On another node its round could hold the lock of the job just when the coordinator wants to take it. */
+	if (!job->spread || host_here(jobs->control, job->name))
+		gc_want(jobs->storage->gc, job);
 	if (!job->world)
 		log_info("job %s: its launcher waits for a plan", job->name);
 	else if (job->spread)
