@@ -71,12 +71,13 @@ static int check_text(struct loop *l)
 	return -ENODATA;
 }
 
-/* NCCL connects, or aborts: a rank that waits for that has not hung. */
+/* NCCL connects, or aborts: a rank that waits for that has not hung. The last abort comes when the session is closed. */
 static void beat(void *self)
 {
 	const struct loop *l = self;
 
-	ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_COLLECTIVE);
+	if (l->session)
+		ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_COLLECTIVE);
 }
 
 /* Everything that lives as long as the session. What was made is freed by tear_down(). */
@@ -113,6 +114,7 @@ static void tear_down(struct loop *l, int outcome)
 
 	saver_forget(&l->saver);
 	rc = ckpt_close(l->session);
+	l->session = NULL;
 	if (rc < 0 && outcome == 0)
 		message(l->communicator.rank, "a save to storage had failed: %s", strerror(-rc));
 	if (communicator_leave(&l->communicator) < 0 && outcome == 0)

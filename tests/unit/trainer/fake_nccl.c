@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 enum { KIND_REDUCE_SCATTER = 1, KIND_ALL_GATHER };
 /* Looks after which an asynchronous error shows, or an initialisation comes to its end. */
@@ -78,6 +79,9 @@ static int fake_abort(void *comm)
 	r->kind = 0;
 	while (all->abort_hangs && !all->release)
 		pthread_cond_wait(&all->changed, &all->lock);
+	pthread_mutex_unlock(&all->lock);
+	nanosleep(&all->abort_takes, NULL);
+	pthread_mutex_lock(&all->lock);
 	r->aborted = true;
 	all->aborts_ended++;
 	pthread_cond_broadcast(&all->changed);

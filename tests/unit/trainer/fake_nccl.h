@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "collective/nccl_comm.h"
 
@@ -43,6 +44,7 @@ struct fake_nccl {
 	pthread_cond_t changed;
 	enum fake_nccl_fault fault; /* of rank 0 */
 	bool abort_hangs, release;  /* an abort returns only after release */
+	struct timespec abort_takes;
 	int aborts_ended, ids, world;
 	size_t largest; /* count of all operations */
 	struct nccl_id id;

@@ -12,6 +12,7 @@
 #include "trainer/fake_nccl.h"
 
 static const struct nccl_table *nccl;
+static struct timespec abort_takes;
 
 static int open_gpu(struct platform **platform, char why[PLATFORM_WHY_SIZE])
 {
@@ -59,6 +60,7 @@ static struct outcome run(struct train_options o, uint64_t kill_at)
 
 	cr_assert_eq(data_load(NULL, 0, &data, error), 0, "%s", error);
 	nccl = fake_nccl_start(&fake);
+	fake.abort_takes = abort_takes;
 	fake_start(&job, 1);
 	if (kill_at)
 		job.kills[job.kill_count++] = (struct fake_kill){.rank = 0, .step = kill_at};
@@ -159,4 +161,16 @@ Test(loop_gpu, compressed_gradients_go_over_nccl_and_outlive_the_process)
 	cr_assert_eq(killed.result.fingerprint, whole.result.fingerprint);
 	o.compress = COMPRESS_NONE;
 	cr_assert_neq(whole.result.fingerprint, run(o, 0).result.fingerprint);
+}
+
+/* As it does on a GPU. While it is waited for the session is told, which at the end of a run is closed. */
+Test(loop_gpu, an_abort_that_takes_its_time_ends_the_run_and_no_process)
+{
+	struct outcome out;
+
+	abort_takes.tv_nsec = 250000000;
+	out = run(small(), 0);
+	cr_assert_eq(out.rc, 0, "%s", out.why);
+	cr_assert_eq(out.lives, 1);
+	cr_assert_eq(out.result.step, 4);
 }
