@@ -105,13 +105,17 @@ void launch_free(struct launch *launch)
 
 static void reap(struct launch *launch)
 {
+	struct ended ended[WIRE_LOCAL_MAX];
+	uint32_t n = 0;
 	for (pid_t pid; (pid = proc_next_ended());) {
-		uint64_t now = clock_now();
 		if (pid == launch->keeper.proc.pid)
-			daemon_ended(launch, now);
-		else if (!ranks_ended(launch, pid, now))
+			daemon_ended(launch, clock_now());
+		else if (ranks_reap(launch, pid, &ended[n]))
+			n++;
+		else
 			proc_reap(NULL, pid); /* it came to us when its parent died */
 	}
+	ranks_settle(launch, ended, n, clock_now());
 }
 
 static void read_signals(struct launch *launch)

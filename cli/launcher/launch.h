@@ -12,12 +12,14 @@
  * launch_hang.c   ranks without a heartbeat       launch_report.c   what happened
  * launch_world.c  a world that changes            launch_nodes.c    a job on several nodes
  * launch_stay.c   until others have finished, too
- * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget, launch_recovery. */
+ * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget, launch_recovery,
+ * launch_ended. */
 #ifndef CKPT_CLI_LAUNCH_H
 #define CKPT_CLI_LAUNCH_H
 
 #include "launcher/inject.h"
 #include "launcher/launch_budget.h"
+#include "launcher/launch_ended.h"
 #include "launcher/launch_held.h"
 #include "launcher/launch_keeper.h"
 #include "launcher/launch_link.h"
@@ -125,8 +127,9 @@ void daemon_ended(struct launch *launch, uint64_t now);
 /* launch_ranks.c */
 void ranks_tick(struct launch *launch, uint64_t now);
 uint64_t ranks_next(const struct launch *launch);
-/* A child that has ended, if it is a rank's: reaps it and decides what follows. */
-bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now);
+/* A child that has ended, if it is a rank's: reaps it. What follows is decided when all that have ended are reaped. */
+bool ranks_reap(struct launch *launch, pid_t pid, struct ended *ended);
+void ranks_settle(struct launch *launch, struct ended *ended, uint32_t n, uint64_t now);
 /* What the daemon says about lost ranks. */
 void ranks_lost(struct launch *launch, const struct wire_epoch *m, uint64_t now);
 /* What it says of a new epoch: it follows from the loss of a rank of another node. */

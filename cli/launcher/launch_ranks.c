@@ -235,22 +235,38 @@ static struct launch_rank *rank_of(struct launch *launch, pid_t pid)
 	return NULL;
 }
 
-bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
+/* It waited for another rank in the end. What an earlier process has left in the record says nothing of this one. */
+static bool in_collective(const struct launch *launch, const struct launch_rank *rank)
+{
+	struct flight_view view;
+	return held_look(&launch->held, rank->id, &view) && view.beat_ns > rank->proc.started_ns && view.in_collective;
+}
+
+bool ranks_reap(struct launch *launch, pid_t pid, struct ended *ended)
 {
 	struct launch_rank *rank = rank_of(launch, pid);
 	if (!rank)
 		return false;
-	bool at_work = held_at_work(&launch->held, rank->id, rank->proc.started_ns);
-	bool follows = loss_covers(&launch->loss, rank->proc.started_ns, held_entered(&launch->held, rank->id));
+	*ended = (struct ended){
+		.rank = rank, .pid = pid, .started_ns = rank->proc.started_ns, .waited = in_collective(launch, rank)};
+	ended->status = proc_reap(&rank->proc, pid);
+	return true;
+}
+
+static void settle(struct launch *launch, const struct ended *ended, uint64_t now)
+{
+	struct launch_rank *rank = ended->rank;
+	bool at_work = held_at_work(&launch->held, rank->id, ended->started_ns);
+	bool follows = loss_covers(&launch->loss, ended->started_ns, held_entered(&launch->held, rank->id));
 	/* The daemon did not wait for its end. A save since then: it had lost the process for a moment, as when it is restarted. */
 	bool wanted = rank->kill_at != UINT64_MAX && !held_saves(&launch->held, rank->id, rank->lost_ns);
 	faults_note(launch, rank->id, now);
-	rank->status = proc_reap(&rank->proc, pid);
+	rank->status = ended->status;
 	rank->ended = true;
 	rank->lost_ns = now;
 	stream_close(&rank->out);
 	stream_close(&rank->err);
-	uplink_exited(&launch->link, rank->id, pid, rank->status);
+	uplink_exited(&launch->link, rank->id, ended->pid, rank->status);
 	rank->kill_at = UINT64_MAX;
 	ranks_finish(rank);
 	say_if_short_of_memory(launch, rank);
@@ -261,12 +277,18 @@ bool ranks_ended(struct launch *launch, pid_t pid, uint64_t now)
 			launch,
 			"rank %u (process %d) exited with status %d: it has finished, but not all is saved; it is not "
 			"started again",
-			rank->id, (int)pid, EXIT_PARTIAL);
+			rank->id, (int)ended->pid, EXIT_PARTIAL);
 	if (rank->status && !unsafe && launch->stop < STOP_TERM)
-		consider(launch, rank, pid, at_work, follows, now);
+		consider(launch, rank, ended->pid, at_work, follows, now);
 	else if (wanted)
 		start_finished(launch, rank, now);
-	return true;
+}
+
+void ranks_settle(struct launch *launch, struct ended *ended, uint32_t n, uint64_t now)
+{
+	ended_sort(ended, n);
+	for (uint32_t i = 0; i < n; i++)
+		settle(launch, &ended[i], now);
 }
 
 /* ---- what the daemon says -------------------------------------------------------------------------------------- */
