@@ -121,8 +121,6 @@ struct device_ops {
 	/* NULL, or the same for some of them: which[i] is the place of spans[i] among the plan's. What it costs does not depend on the
 	 * others. */
 	int (*plan_move)(struct plan *plan, const struct span *spans, const uint32_t *which, size_t n, struct err *err);
-	/* Does now what the first launch with this counter would do: so that no launch takes longer than the others. NULL: nothing. */
-	void (*plan_prepare)(struct plan *plan, _Atomic uint64_t *progress);
 
 	/* Starts the capture, ordered after the work that is already on `stream`. Returns at once (strict on the host: after one
 	 * read of the state). -EBUSY: a launch of this plan still runs. After an error nothing of this launch runs, and the

@@ -4,7 +4,7 @@
 
 #include "gpu.h"
 
-enum { GPU_STREAMS_MAX = 16, GPU_VALUES = 1 << 28 /* as a rule */ };
+enum { GPU_STREAMS_MAX = 16, GPU_VALUES = 1 << 30 /* as a rule: what each stream goes over exceeds any cache */ };
 
 struct gpu_training {
 	struct gpu *g;
@@ -12,6 +12,7 @@ struct gpu_training {
 	unsigned nstreams;
 	unsigned blocks; /* as many as have a place on the GPU at a time; each stream asks for as many */
 	unsigned rounds; /* of work in a step */
+	struct rt_event *worked[GPU_STREAMS_MAX];
 	float *values;
 	uint64_t nvalues;
 };
@@ -22,6 +23,8 @@ struct gpu_training gpu_training_make(struct gpu *gpu, uint64_t values);
 void gpu_training_spread(struct gpu_training *t, unsigned nstreams, double seconds);
 
 void gpu_training_start(struct gpu_training *t);
+/* The first stream waits for what is on the others, as an optimiser's step does. */
+void gpu_training_join(struct gpu_training *t);
 /* Waits for all streams. */
 void gpu_training_drain(struct gpu_training *t);
 /* Both. Returns the seconds that it took. */

@@ -1,5 +1,6 @@
-/* Capture on CUDA. The copies of a plan are one graph for each group of spans, made before its first launch (and again when the progress
- * counter moves): a save costs the host a handful of calls, however many spans there are. */
+/* Capture on CUDA. The copies of a plan are put on the stream anew at each launch, in batches: on an H200 a copy then costs the host a
+ * third of what it costs as a node of a graph, and thousands of them do not wait for room in the queue of the GPU, as a graph of
+ * them does until most are done (docs/explanation/gpu.md). */
 #include "cuda_held.h"
 #include "cuda_staging.h"
 #include "cuda_ways.h"
@@ -20,9 +21,8 @@ struct plan {
 	size_t nsegments;
 	bool staged;
 	struct rt_event *begun, *digested, *copied;
-	_Atomic uint64_t *graph_progress; /* where the graphs tell their progress */
-	bool launched;                    /* `copied` was recorded */
-	bool digesting;                   /* it digests its sources: whoever changes them waits for that, too */
+	bool launched;  /* `copied` was recorded */
+	bool digesting; /* it digests its sources: whoever changes them waits for that, too */
 };
 
 static void warn_if(struct device *dev, int code, const char *what)
@@ -87,8 +87,6 @@ static void drop_handles(struct plan *plan)
 	bool entered = cuda_enter(dev, &former, &err) == 0;
 	if (plan->launched && cuda_drain(dev, dev->copies, &err) < 0)
 		log_warn("%s", err.text);
-	for (size_t i = 0; i < plan->nsegments; i++)
-		cuda_segment_forget(dev, &plan->segments[i]);
 	cuda_ways_drop(&plan->ways, dev);
 	cuda_held_free(&plan->held, dev);
 	if (plan->staged)
@@ -167,7 +165,6 @@ int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, stru
 	if (rc == 0) {
 		struct cuda_ways replaced = plan->ways;
 		plan->ways = next;
-		plan->graph_progress = NULL; /* the graphs are of the former addresses */
 		next = replaced;
 	}
 	cuda_ways_drop(&next, plan->dev);
@@ -176,36 +173,6 @@ int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, stru
 }
 
 /* ---- launch ------------------------------------------------------------------------------------------------------ */
-
-/* Where that fails, whatever the reason, captures are put on the stream anew each time; what is wrong with the device shows there. */
-static void record_graphs(struct plan *plan, _Atomic uint64_t *progress)
-{
-	struct err err;
-	int rc = 0;
-	plan->graph_progress = NULL;
-	for (size_t i = 0; rc == 0 && i < plan->nsegments; i++)
-		rc = cuda_segment_record(&plan->segments[i], &plan->ways.in, plan->staged ? &plan->ways.out : NULL,
-					 progress, &err);
-	if (rc < 0) {
-		log_warn("captures are not recorded as graphs: %s", err.text);
-		for (size_t i = 0; i < plan->nsegments; i++)
-			cuda_segment_forget(plan->dev, &plan->segments[i]);
-		plan->dev->rt->batched = true;
-	}
-	plan->graph_progress = progress;
-}
-
-void cuda_plan_prepare(struct plan *plan, _Atomic uint64_t *progress)
-{
-	struct err err;
-	struct cuda_former former;
-	if (cuda_enter(plan->dev, &former, &err) < 0) {
-		log_warn("%s", err.text);
-		return;
-	}
-	record_graphs(plan, progress);
-	cuda_leave(plan->dev, &former);
-}
 
 static int check_launch(struct plan *plan, const struct capture_target *target, unsigned flags, struct err *err)
 {
@@ -272,7 +239,7 @@ static int issue_in(struct plan *plan, const struct capture_target *target, stru
 		if (!segment->bytes)
 			continue;
 		rc = segment->held ? issue_held(plan, segment, target, err)
-				   : cuda_segment_run(segment, &plan->ways.in, false,
+				   : cuda_route_issue(&plan->ways.in, segment->part, segment->before,
 						      plan->staged ? NULL : target->progress, err);
 		if (rc == 0)
 			rc = cuda_check(dev, rt->event_record(rt, segment->read, dev->copies), "recording an event",
@@ -288,7 +255,8 @@ static int issue_out(struct plan *plan, const struct capture_target *target, str
 		struct cuda_segment *segment = &plan->segments[i];
 		if (segment->bytes)
 			rc = segment->held ? tell_held(plan, segment, target, err)
-					   : cuda_segment_run(segment, &plan->ways.out, true, target->progress, err);
+					   : cuda_route_issue(&plan->ways.out, segment->part, segment->before,
+							      target->progress, err);
 	}
 	return rc;
 }
@@ -323,8 +291,6 @@ static void stop_half(struct plan *plan, struct rt_stream *stream)
 static int launch(struct plan *plan, struct rt_stream *stream, const struct capture_target *target, struct err *err)
 {
 	int rc = cuda_stand_in(plan->dev, stream, &stream, err);
-	if (rc == 0 && plan->graph_progress != target->progress)
-		record_graphs(plan, target->progress);
 	if (rc < 0)
 		return rc;
 	plan->launched = false;

@@ -156,12 +156,11 @@ static uint64_t until_step(const struct cuda_route *route, const struct step *st
 	return room - room % LEAF_SIZE;
 }
 
-/* Graphs record copies one by one; they hold no batches. */
 static int issue_copy(struct cuda_route *route, const struct span *span, uint64_t at, uint64_t n, struct err *err)
 {
 	struct cuda_batch *b = &route->batch;
 	char *packed = route->base + span->arena_at + at;
-	if (!b->dst || !route->dev->rt->batched || span->ndim || cuda_pinned_run(packed, n) < n)
+	if (!b->dst || span->ndim || cuda_pinned_run(packed, n) < n)
 		return cuda_copy_span(route->dev, span, packed, at, n, CUDA_TO_ARENA, route->dev->copies, err);
 	b->dst[b->n] = packed;
 	b->src[b->n] = (char *)span->memory + span->skip + at;

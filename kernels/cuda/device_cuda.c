@@ -317,7 +317,6 @@ const struct device_ops device_cuda_ops = {
 	.plan_new = cuda_plan_new,
 	.plan_free = cuda_plan_free,
 	.plan_rebind = cuda_plan_rebind,
-	.plan_prepare = cuda_plan_prepare,
 	.plan_launch = cuda_plan_launch,
 	.plan_fence = cuda_plan_fence,
 	.plan_cancel = cuda_plan_cancel,

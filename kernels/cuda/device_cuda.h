@@ -3,12 +3,12 @@
  * A launch, with the streams that it touches ("copies" is the device's own side stream):
  *
  *	caller's   … work ─ [gather what is small] ─ record begun ─ [digest sources] ─ record digested ─ …      wait read (fence) ─ optimiser
- *	copies     wait begun ─ for each group: graph (granule, write progress)…, record read ─ wait digested ─ write done ─ record copied
+ *	copies     wait begun ─ for each group: (copies of a granule, write progress)…, record read ─ wait digested ─ write done ─ record copied
  *
- * Of a group that is held (cuda_held.h) there is, in the place of its graph: wait digested ─ pack what has changed ─ write progress.
+ * Of a group that is held (cuda_held.h) there is, in the place of its copies: wait digested ─ pack what has changed ─ write progress.
  *
- * Staged, the graphs of the groups lead into the device's spare memory, and a second one of each leads from there to the arena and tells
- * the progress.
+ * Staged, the copies of the groups lead into the device's spare memory, and second ones lead from there to the arena and tell the
+ * progress.
  *
  * Threads as in kernels.h. Every function that calls the runtime makes the device's context current to the thread and puts the
  * former one back, or none: a thread that had no context has none again, so that nothing is set up on a GPU that nobody uses. */
@@ -115,7 +115,6 @@ int cuda_plan_new(struct device *dev, void *base, const struct span *spans, size
 		  struct plan **out, struct err *err);
 void cuda_plan_free(struct plan *plan);
 int cuda_plan_rebind(struct plan *plan, const struct span *spans, size_t n, struct err *err);
-void cuda_plan_prepare(struct plan *plan, _Atomic uint64_t *progress);
 int cuda_plan_launch(struct plan *plan, void *stream, const struct capture_target *target, unsigned flags,
 		     struct err *err);
 int cuda_plan_fence(struct plan *plan, uint32_t group, void *stream, uint64_t deadline, uint64_t *bad_leaf,

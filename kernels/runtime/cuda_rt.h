@@ -12,7 +12,6 @@
 
 struct rt_stream; /* the vendor's handles behind types of our own; a NULL stream is the default stream */
 struct rt_event;
-struct rt_graph;   /* ready to launch */
 struct rt_context; /* of a GPU: what is current to a thread */
 
 /* event_query and stream_query: not there yet. No vendor's code is negative. */
@@ -30,9 +29,6 @@ struct cuda_rt {
 		patience; /* ns that a synchronous call of the device layer waits for a device that makes no progress */
 	uint64_t gather_most; /* bytes of the device in which captures gather what is small */
 	size_t register_max;  /* bytes, whole pages, that host_register takes at once */
-	/* Captures put their copies on the stream anew each time, in batches, instead of launching a graph that was recorded
-	 * once. */
-	bool batched;
 	void (*release)(struct cuda_rt *rt);
 	int (*errno_of)(struct cuda_rt *rt, int code); /* a negative errno */
 	const char *(*text_of)(struct cuda_rt *rt, int code);
@@ -41,7 +37,7 @@ struct cuda_rt {
 	/* The GPU's primary context, which is made if there is none. It lives until the last release. */
 	int (*context_retain)(struct cuda_rt *rt, int ordinal, struct rt_context **context);
 	int (*context_release)(struct cuda_rt *rt, int ordinal);
-	/* Of the calling thread; NULL: none. Streams, events and graphs belong to the context that was current when they were
+	/* Of the calling thread; NULL: none. Streams and events belong to the context that was current when they were
 	 * made. All calls below need one: without it the runtime makes one on GPU 0, of half a gigabyte. */
 	int (*current)(struct cuda_rt *rt, struct rt_context **context);
 	int (*make_current)(struct cuda_rt *rt, struct rt_context *context);
@@ -86,14 +82,7 @@ struct cuda_rt {
 
 	int (*tell)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value, unsigned width);
 
-	/* Between begin and end what is put on the stream is recorded and not run. end gives up the recording on
-	 * failure. */
-	int (*capture_begin)(struct cuda_rt *rt, struct rt_stream *stream);
-	int (*capture_end)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph);
-	int (*graph_launch)(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream);
-	int (*graph_destroy)(struct cuda_rt *rt, struct rt_graph *graph);
-
-	/* Many copies at once, none of which need be done before another. NULL: this runtime has no such call. */
+	/* Many copies at once, none of which need be done before another. NULL: this runtime, or its driver, has no such call. */
 	int (*copy_batch)(struct cuda_rt *rt, void **dst, const void **src, const size_t *bytes, size_t n,
 			  struct rt_stream *stream);
 

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 
 /* The first driver interface in which stream memory operations need no opt-in by the administrator. */
-enum { WRITE_VALUE_VERSION = 12000, STREAM_DEVICE_VERSION = 12080, CONTEXT_VERSION = 12000 };
+enum { WRITE_VALUE_VERSION = 12000, STREAM_DEVICE_VERSION = 12080, BATCH_VERSION = 12080, CONTEXT_VERSION = 12000 };
 
 static const struct real *real_of(struct cuda_rt *rt)
 {
@@ -93,7 +93,7 @@ static int entry_point(const char *name, unsigned version, void **fn, struct err
 
 int cuda_real_driver(struct real *real, struct err *err)
 {
-	void *fns[9] = {NULL}, *stream_device = NULL;
+	void *fns[9] = {NULL}, *newer = NULL;
 	struct err why;
 	static const struct {
 		const char *name;
@@ -115,7 +115,9 @@ int cuda_real_driver(struct real *real, struct err *err)
 	real->stream_context = (stream_context_fn *)fns[6];
 	real->attribute = (attribute_fn *)fns[7];
 	real->allocation = (allocation_fn *)fns[8];
-	if (rc == 0 && entry_point("cuStreamGetDevice", STREAM_DEVICE_VERSION, &stream_device, &why) < 0)
+	if (rc == 0 && entry_point("cuStreamGetDevice", STREAM_DEVICE_VERSION, &newer, &why) < 0)
 		real->rt.stream_device = NULL;
+	if (rc == 0 && entry_point("cuMemcpyBatchAsync", BATCH_VERSION, &newer, &why) < 0)
+		real->rt.copy_batch = NULL;
 	return rc;
 }

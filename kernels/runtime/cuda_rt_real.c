@@ -206,38 +206,6 @@ static int real_copy2d(struct cuda_rt *rt, void *dst, size_t dst_pitch, const vo
 					stream_of(stream)));
 }
 
-static int real_capture_begin(struct cuda_rt *rt, struct rt_stream *stream)
-{
-	(void)rt;
-	return result(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal));
-}
-
-static int real_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph)
-{
-	(void)rt;
-	cudaGraph_t recorded = NULL;
-	cudaError_t code = cudaStreamEndCapture(stream_of(stream), &recorded);
-	if (code == cudaSuccess)
-		code = cudaGraphInstantiateWithFlags((cudaGraphExec_t *)graph, recorded, 0);
-	if (code == cudaSuccess) /* else its first launch does */
-		(void)cuda_real_result((int)cudaGraphUpload((cudaGraphExec_t)*graph, stream_of(stream)));
-	if (recorded)
-		(void)cudaGraphDestroy(recorded);
-	return result(code);
-}
-
-static int real_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream)
-{
-	(void)rt;
-	return result(cudaGraphLaunch((cudaGraphExec_t)graph, stream_of(stream)));
-}
-
-static int real_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph)
-{
-	(void)rt;
-	return result(cudaGraphExecDestroy((cudaGraphExec_t)graph));
-}
-
 /* Since CUDA 12.8; in 13 it no longer says which of them failed, and takes what it only reads as const. */
 #if CUDART_VERSION >= 12080
 static int real_copy_batch(struct cuda_rt *rt, void **dst, const void **src, const size_t *bytes, size_t n,
@@ -380,10 +348,6 @@ static const struct cuda_rt table = {
 	.write64 = cuda_real_write64,
 	.write32 = cuda_real_write32,
 	.tell = real_tell,
-	.capture_begin = real_capture_begin,
-	.capture_end = real_capture_end,
-	.graph_launch = real_graph_launch,
-	.graph_destroy = real_graph_destroy,
 	.alloc = real_alloc,
 	.free = real_free,
 	.allocation = cuda_real_allocation,
@@ -399,16 +363,6 @@ static const struct cuda_rt table = {
 #endif
 };
 
-/* How captures are put on the stream; for measuring which is better. */
-static int capture_mode(bool *batched, struct err *err)
-{
-	const char *mode = getenv("CKPT_CUDA_CAPTURE");
-	*batched = mode && !strcmp(mode, "batch");
-	if (mode && *mode && !*batched && strcmp(mode, "graph"))
-		return err_set(err, -EINVAL, "CKPT_CUDA_CAPTURE is \"%.40s\", not graph or batch", mode);
-	return 0;
-}
-
 int cuda_rt_real(struct cuda_rt **out, struct err *err)
 {
 	int devices = 0, code = real_count(NULL, &devices);
@@ -420,8 +374,6 @@ int cuda_rt_real(struct cuda_rt **out, struct err *err)
 		return err_set(err, -ENOMEM, "out of memory for the CUDA runtime's table");
 	*real = (struct real){.rt = table};
 	int rc = cuda_real_driver(real, err);
-	if (rc == 0)
-		rc = capture_mode(&real->rt.batched, err);
 	if (rc < 0) {
 		free(real);
 		return rc;

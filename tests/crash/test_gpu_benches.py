@@ -96,9 +96,9 @@ def _():
 def _():
     rc, lines = capture(EMULATED_PLACES="2,2")
     expect(rc == 0, rc, lines[-5:])
-    due = [("host time of begin, p50, 20 tensors", 0), ("capture against one pinned copy", 0),
+    due = [*((f"{what} tensors that {how}", 0) for how in ("stand apart", "adjoin") for what in ("host time of begin, p50, 20", "capture of")),
            *((f"step with a capture, digests included, {n} streams: {q}", n) for n in (2, STREAMS) for q in ("p50", "p95"))]
-    due[4:4] = [("wait of the stream at the fence, 2 streams: p50", 2)]
+    due[6:6] = [("wait of the stream at the fence, 2 streams: p50", 2)]
     due.append((f"wait of the stream at the fence, {STREAMS} streams: p50", STREAMS))
     found, widest = [], 0
     for line in lines:
@@ -114,14 +114,6 @@ def _():
         equal(row[3], "no GPU", "whether the floor was reached")
         if row[0].startswith("step"):
             has(row[4], f"{STEPS} steps alone", "4 blocks fill the GPU")
-
-
-@cases.case("so it is where copies are put on the stream in batches")
-def _():
-    rc, lines = capture(CKPT_CUDA_CAPTURE="batch")
-    expect(rc == 0, rc, lines[-5:])
-    is_no_figure(lines)
-    expect(all("(batch)" in row[0] for row in rows(lines)), rows(lines))
 
 
 @cases.case("the digest kernel and a restore are measured and verified")

@@ -68,10 +68,9 @@ bool cuda_fake_dead(struct cuda_fake *fake, int gpu);
 /* The name of the call at which the failure was injected; NULL: it did not come to it. */
 const char *cuda_fake_failed(struct cuda_fake *fake);
 
-uint64_t cuda_fake_calls(struct cuda_fake *fake);   /* so far */
-uint64_t cuda_fake_nodes(struct cuda_fake *fake);   /* operations in all graphs that can be launched */
-uint64_t cuda_fake_pending(struct cuda_fake *fake); /* operations in all streams, but those that free memory */
-uint64_t
-cuda_fake_live(struct cuda_fake *fake); /* streams, events, graphs, memory and registrations that were not released */
+uint64_t cuda_fake_calls(struct cuda_fake *fake);    /* so far */
+uint64_t cuda_fake_enqueued(struct cuda_fake *fake); /* operations that were put on streams so far */
+uint64_t cuda_fake_pending(struct cuda_fake *fake);  /* operations in all streams, but those that free memory */
+uint64_t cuda_fake_live(struct cuda_fake *fake); /* streams, events, memory and registrations that were not released */
 
 #endif

@@ -197,10 +197,10 @@ uint64_t cuda_fake_calls(struct cuda_fake *fake)
 	return fake->calls;
 }
 
-uint64_t cuda_fake_nodes(struct cuda_fake *fake)
+uint64_t cuda_fake_enqueued(struct cuda_fake *fake)
 {
 	LOCK_SCOPE(&fake->lock);
-	return fake->nodes;
+	return fake->enqueued;
 }
 
 uint64_t cuda_fake_pending(struct cuda_fake *fake)

@@ -1,5 +1,5 @@
 /* Inside the fake: the machine (cuda_fake.c), what tests do to it (cuda_fake_control.c), and the calls on it (cuda_fake_calls.c,
- * cuda_fake_memory.c, cuda_fake_graph.c). Everything under fake.lock. */
+ * cuda_fake_memory.c, cuda_fake_recording.c). Everything under fake.lock. */
 #ifndef CKPT_TESTS_CUDA_FAKE_MACHINE_H
 #define CKPT_TESTS_CUDA_FAKE_MACHINE_H
 
@@ -38,7 +38,7 @@ struct rt_event {
 	uint64_t recorded, completed; /* turns */
 	unsigned holders;             /* the owner and the operations that name it */
 	int gpu;
-	struct rt_graph *recorded_in; /* NULL: when it was recorded last, its stream ran */
+	struct recording *recorded_in; /* NULL: when it was recorded last, its stream ran */
 };
 
 struct rt_context {
@@ -47,19 +47,18 @@ struct rt_context {
 	unsigned retained;
 };
 
-struct rt_graph {
+struct recording {
 	struct list entry; /* in fake.recordings, while it is made */
 	struct list ops;
 	int gpu;
-	bool users, blocking;
-	uint64_t nodes;
+	bool blocking;
 	int broken; /* why it cannot be ended */
 };
 
 struct rt_stream {
 	struct list entry; /* in fake.streams */
 	struct list ops;
-	struct rt_graph *recording;
+	struct recording *recording;
 	int gpu;
 	bool destroyed; /* goes when it is empty */
 	bool urgent;    /* of the greatest priority */
@@ -97,7 +96,6 @@ struct cuda_fake {
 	uint64_t fail_call, fail_op;
 	size_t spare;      /* the most that one piece of device memory may take */
 	size_t pitch;      /* the most of a copy of rows */
-	uint64_t nodes;    /* in graphs */
 	bool full;         /* of the training's kernels */
 	uint64_t pageable; /* bytes of copies, as cuda_fake_pageable says */
 	bool fail_sticky, held, stop, emulate, no_writes, no_image;
@@ -122,7 +120,7 @@ bool fake_is_lost(struct cuda_fake *fake, struct rt_stream *stream);
 struct rt_stream *fake_stream_of(struct cuda_fake *fake, struct rt_stream *stream);
 void fake_event_put(struct rt_event *event);
 void fake_ops_free(struct list *ops);
-/* Puts a copy of *op on the stream, or into the graph that it records; a code when the stream is another GPU's, unless the operation only waits
+/* Puts a copy of *op on the stream, or into its recording; a code when the stream is another GPU's, unless the operation only waits
  * or is waited for. */
 int fake_enqueue(struct cuda_fake *fake, struct rt_stream *stream, const struct op *op);
 
@@ -167,10 +165,6 @@ int fake_leaves_allocation(struct cuda_fake *fake, const void *at, size_t n);
 int fake_allocation(struct cuda_rt *rt, const void *memory, void **base, size_t *size);
 int fake_alloc_memory(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream);
 int fake_free_memory(struct cuda_rt *rt, void *memory, struct rt_stream *stream);
-int fake_capture_begin(struct cuda_rt *rt, struct rt_stream *stream);
-int fake_capture_end(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph);
-int fake_graph_launch(struct cuda_rt *rt, struct rt_graph *graph, struct rt_stream *stream);
-int fake_graph_destroy(struct cuda_rt *rt, struct rt_graph *graph);
 int fake_stream_records(struct cuda_rt *rt, struct rt_stream *stream, bool *records);
 int fake_interaction_swap(struct cuda_rt *rt, int *mode);
 

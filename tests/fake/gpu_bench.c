@@ -88,6 +88,15 @@ static int copy(struct cuda_rt *rt, void *dst, const void *src, size_t n, struct
 	return table.copy(rt, dst, src, !strcmp(failure, "short") && n > SHORT ? n - SHORT : n, stream);
 }
 
+static int copy_batch(struct cuda_rt *rt, void **dst, const void **src, const size_t *bytes, size_t n,
+		      struct rt_stream *stream)
+{
+	int code = 0;
+	for (size_t i = 0; !code && i < n; i++)
+		code = copy(rt, dst[i], src[i], bytes[i], stream);
+	return code;
+}
+
 static void make(void)
 {
 	const char *at = getenv("EMULATED_PLACES");
@@ -106,7 +115,7 @@ static void make(void)
 	table = *rt;
 	rt->digest = digest;
 	rt->copy = copy;
-	rt->batched = getenv("CKPT_CUDA_CAPTURE") && !strcmp(getenv("CKPT_CUDA_CAPTURE"), "batch");
+	rt->copy_batch = copy_batch;
 	if (!strncmp(failure, "call:", 5))
 		cuda_fake_fail_call(fake, strtoull(failure + 5, NULL, 10), true);
 	if (!strncmp(failure, "op:", 3))

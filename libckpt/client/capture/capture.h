@@ -97,6 +97,8 @@ bool capture_takes_witness(const struct capture *c, const struct table *table, u
 int capture_spans_make(struct capture *c, const struct table *table, struct err *err);
 /* The plans of a slot. */
 int capture_plans_make(struct capture *c, uint32_t slot, struct err *err);
+/* Bytes between two steps of the progress counter of a device that copies so many. */
+uint64_t capture_granule(int ordinal, uint64_t bytes);
 /* Those of one slot, for what has moved since. On failure they are partly as they were: the next call tries again. */
 int capture_plans_follow(struct capture *c, const struct table *table, uint32_t slot, struct err *err);
 

@@ -30,7 +30,6 @@ Test(cuda_gather, a_full_gpu_delays_no_copy)
 {
 	for (uint64_t seed = 0; seed < 40; seed++) {
 		struct cuda_world *w = cuda_world_make_with(seed, seed % 2 ? PLAN_STAGED : 0);
-		cuda_fake_rt(w->fake)->batched = seed % 4 / 2;
 		cuda_fake_fill(w->fake, true);
 		save_and_step(w);
 		cr_assert(cuda_world_matches(w), "seed %lu", seed);

@@ -24,10 +24,9 @@ static void save(struct cuda_world *w)
 }
 
 /* The arena holds the pattern 1, and so did the newest capture. */
-static struct cuda_world *make_held(uint64_t seed, unsigned flags, bool batched)
+static struct cuda_world *make_held(uint64_t seed, unsigned flags)
 {
 	struct cuda_world *w = cuda_world_make_with(seed, flags);
-	cuda_fake_rt(w->fake)->batched = batched;
 	cuda_world_kernel(w, 1);
 	save(w);
 	cuda_fake_settle(w->fake);
@@ -84,7 +83,7 @@ static unsigned capture_marked(struct cuda_world *w)
 Test(cuda_held, what_has_not_changed_is_digested_and_not_copied)
 {
 	for (uint64_t seed = 0; seed < 40; seed++) {
-		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0, seed % 4 / 2);
+		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0);
 		cr_assert_eq(capture_marked(w), 0u, "seed %lu", seed);
 		cuda_world_free(w);
 	}
@@ -93,7 +92,7 @@ Test(cuda_held, what_has_not_changed_is_digested_and_not_copied)
 Test(cuda_held, of_what_has_changed_the_leaves_are_copied)
 {
 	for (uint64_t seed = 0; seed < 40; seed++) {
-		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0, seed % 4 / 2);
+		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0);
 		if (seed % 3 == 0)
 			cuda_fake_emulate(w->fake);
 		cuda_world_kernel_on(w, 0, 7);
@@ -118,7 +117,7 @@ Test(cuda_held, of_what_has_changed_the_leaves_are_copied)
 
 Test(cuda_held, a_group_that_seems_to_change_is_copied_as_ever)
 {
-	struct cuda_world *w = make_held(1, 0, false);
+	struct cuda_world *w = make_held(1, 0);
 	for (uint64_t i = 0; i < w->nleaves; i++)
 		newest[i] ^= 1;
 	cr_assert_eq(capture_marked(w), (unsigned)ALL);
@@ -159,7 +158,7 @@ static void thaw(struct cuda_world *w, bool fenced, bool by_groups)
 Test(cuda_held, what_thaws_costs_no_save)
 {
 	for (uint64_t seed = 0; seed < 4 * SEEDS; seed++) {
-		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0, seed % 4 / 2);
+		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0);
 		thaw(w, true, seed % 8 / 4);
 		cr_assert(cuda_world_matches(w), "seed %lu", seed);
 		expect_complete(w);
@@ -171,7 +170,7 @@ Test(cuda_held, without_a_fence_what_changed_before_is_torn_and_found)
 {
 	int torn = 0;
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
-		struct cuda_world *w = make_held(seed, 0, false);
+		struct cuda_world *w = make_held(seed, 0);
 		thaw(w, false, false);
 		cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8);
 		cr_assert_eq(cuda_world_digests_match(w), cuda_world_matches(w), "seed %lu", seed);
@@ -185,7 +184,7 @@ Test(cuda_held, without_a_fence_what_changed_before_is_torn_and_found)
 Test(cuda_held, without_a_fence_what_had_not_changed_before_is_whole)
 {
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
-		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0, false);
+		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0);
 		cuda_fake_hold(w->fake, true);
 		cr_assert_eq(cuda_world_launch(w), 0);
 		cuda_world_kernel(w, 2);
@@ -211,7 +210,7 @@ static void check_progress(void *arg)
 Test(cuda_held, progress_is_never_ahead_of_the_bytes)
 {
 	for (uint64_t seed = 0; seed < 40; seed++) {
-		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0, seed % 4 / 2);
+		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0);
 		/* Group 3, the first in the arena, is copied as ever; the others are held. */
 		for (uint64_t i = 0; seed % 8 >= 4 && i < w->spans[2].first_leaf; i++)
 			newest[i] ^= 1;
@@ -233,7 +232,7 @@ Test(cuda_held, the_arena_always_holds_the_state)
 {
 	static const uint32_t groups[] = {3, 0, 5, FENCE_ALL};
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
-		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0, seed % 4 / 2);
+		struct cuda_world *w = make_held(seed, seed % 2 ? PLAN_STAGED : 0);
 		uint64_t chance = (seed + 1) * 0x9e3779b97f4a7c15ull;
 		for (int round = 0; round < 12; round++, chance = chance * 6364136223846793005ull + 1) {
 			uint64_t before[WORLD_LEAVES];

@@ -13,11 +13,12 @@
 static const struct device_ops *const ops = &device_cuda_ops;
 
 /* The runtime takes less at once than the arena has. */
-static struct cuda_world *world(uint64_t seed, size_t parts, bool batched)
+static struct cuda_world *world(uint64_t seed, size_t parts, bool batches)
 {
 	struct cuda_world *w = cuda_world_memory(seed);
 	cuda_fake_rt(w->fake)->register_max = align_up(w->arena_bytes / parts, 4096);
-	cuda_fake_rt(w->fake)->batched = batched;
+	if (!batches)
+		cuda_fake_rt(w->fake)->copy_batch = NULL;
 	cuda_world_up(w, 0);
 	return w;
 }

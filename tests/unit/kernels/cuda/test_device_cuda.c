@@ -102,69 +102,17 @@ Test(device_cuda, a_mutation_without_a_fence_shows_in_the_digests)
 	cr_assert_gt(torn, 0);
 }
 
-Test(device_cuda, so_it_is_with_batches)
+Test(device_cuda, so_it_is_without_batches)
 {
 	for (uint64_t seed = 0; seed < 60; seed++) {
-		struct cuda_world *w = cuda_world_make_with(seed, seed % 2 ? PLAN_STAGED : 0);
-		cuda_fake_rt(w->fake)->batched = true;
+		struct cuda_world *w = cuda_world_memory(seed);
+		cuda_fake_rt(w->fake)->copy_batch = NULL;
+		cuda_world_up(w, seed % 2 ? PLAN_STAGED : 0);
 		save_and_step(w, true);
 		cr_assert(cuda_world_matches(w), "seed %lu", seed);
 		cr_assert_eq(atomic_load(w->progress), w->bytes);
 		cuda_world_free(w);
 	}
-}
-
-static int (*end_recording)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph);
-static int (*record_begin)(struct cuda_rt *rt, struct rt_stream *stream);
-static int (*write_progress)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value);
-static int unsupported; /* 801 while a graph is recorded */
-
-static int note_recording(struct cuda_rt *rt, struct rt_stream *stream)
-{
-	unsupported = 801;
-	return record_begin(rt, stream);
-}
-
-static int write_unless_recorded(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value)
-{
-	int code = unsupported;
-	unsupported = 0;
-	return code ? code : write_progress(rt, stream, at, value);
-}
-
-Test(device_cuda, a_driver_that_cannot_record_the_counter_copies_in_batches)
-{
-	struct cuda_world *w = cuda_world_make(26);
-	struct cuda_rt *rt = cuda_fake_rt(w->fake);
-	record_begin = rt->capture_begin;
-	write_progress = rt->write64;
-	rt->capture_begin = note_recording;
-	rt->write64 = write_unless_recorded;
-	save_and_step(w, true);
-	cr_assert(rt->batched);
-	cr_assert(cuda_world_matches(w));
-	cr_assert_eq(atomic_load(w->progress), w->bytes);
-	cuda_world_free(w);
-}
-
-static int refuse_graph(struct cuda_rt *rt, struct rt_stream *stream, struct rt_graph **graph)
-{
-	int code = end_recording(rt, stream, graph);
-	if (!code)
-		rt->graph_destroy(rt, *graph);
-	return 2;
-}
-
-Test(device_cuda, whatever_else_keeps_it_from_recording_it_copies_in_batches)
-{
-	struct cuda_world *w = cuda_world_make(27);
-	struct cuda_rt *rt = cuda_fake_rt(w->fake);
-	end_recording = rt->capture_end;
-	rt->capture_end = refuse_graph;
-	save_and_step(w, true);
-	cr_assert(rt->batched);
-	cr_assert(cuda_world_matches(w));
-	cuda_world_free(w);
 }
 
 Test(device_cuda, a_device_that_cannot_write_from_a_stream_tells_by_a_kernel)
@@ -388,26 +336,9 @@ Test(device_cuda, a_second_launch_is_a_handful_of_calls)
 	cuda_fake_settle(w->fake);
 	uint64_t before = cuda_fake_calls(w->fake);
 	cr_assert_eq(cuda_world_launch(w), 0);
-	cr_assert_leq(cuda_fake_calls(w->fake) - before, 20u + 2 * 3); /* two for each group */
-	cuda_world_free(w);
-}
-
-static int never_record(struct cuda_rt *rt, struct rt_stream *stream)
-{
-	(void)rt;
-	(void)stream;
-	cr_assert_fail("a launch recorded a graph");
-	return 0;
-}
-
-Test(device_cuda, nor_does_the_first_launch_of_a_prepared_plan_record_anything)
-{
-	struct cuda_world *w = cuda_world_make(30);
-	ops->plan_prepare(w->plan, w->progress);
-	cuda_fake_rt(w->fake)->capture_begin = never_record;
-	save_and_step(w, true);
-	cr_assert(cuda_world_matches(w));
-	cr_assert_not(cuda_fake_rt(w->fake)->batched);
+	/* Two for each step of the counter, of which each group ends one. */
+	uint64_t steps = w->bytes / WORLD_GRANULE + 3;
+	cr_assert_leq(cuda_fake_calls(w->fake) - before, 20u + 2 * 3 + 2 * steps);
 	cuda_world_free(w);
 }
 
