@@ -1,10 +1,12 @@
 """The archive of scripts/offline-deps --binaries runs where nothing of this machine is but the C library and the compiler's: a job of two ranks
-saves and ends there, the programs for a GPU start, and scripts/gpu-check takes them. Nightly also in another release of Debian."""
+saves and ends there, the programs for a GPU start, and scripts/gpu-check takes them. The Python package is used by a Python that has nothing else.
+Nightly also in another release of Debian, by its own Python."""
 # timeout: 1500
 
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +23,17 @@ SYSTEM = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1
 INSIDE = 'root=$1; shift; mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev" && PATH=$PATH:/usr/sbin:/sbin exec chroot "$root" "$@"'
 BIN = "/ckpt-gpu-check/build/release/bin"
 OTHER_RELEASE = "trixie"  # from the mirror that mmdebstrap takes by itself
+# Saves, and tells which libraries it has done that with.
+USE = """
+import ckpt
+with ckpt.Session() as session:
+    session.register("state", bytearray(b"s" * 70000))
+    session.join()
+    save = session.begin(1, ckpt.STORAGE)
+    save.fence()
+    save.wait(ckpt.DURABLE)
+print({line.split()[-1] for line in open("/proc/self/maps") if "/libckpt" in line})
+"""
 NO_GPU, SKIPPED = 3, 77
 
 
@@ -79,6 +92,19 @@ def start(root):
             equal(status, 0, f"{at}: {said}")
 
 
+def package(at, python, run):
+    """Without what else is installed for that Python: site-packages are left out. run: calls a command where the archive is."""
+    status, said = run("/usr/bin/env", f"PYTHONPATH={at}/build/release/python", f"{at}/build/release/bin/ckpt", "run", "-n", 1, "--store", f"{at}/store", "--",
+                       python, "-s", "-S", "-c", USE)
+    equal(status, 0, said)
+    has(said, *(f"{at}/build/release/lib/{name}.so.0" for name in ("libckpt", "libckptreader")))
+
+
+def here(*command):
+    done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout[-SHOWN:]
+
+
 def checked(folder, status, *words):
     done = subprocess.run([sys.executable, folder / "scripts" / "gpu-check", "--no-build"], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/")
     equal(done.returncode, status, done.stdout + done.stderr)
@@ -92,6 +118,7 @@ if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncod
 packed = subprocess.run([ROOT / "scripts" / "offline-deps", "--binaries"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
 if packed.returncode == 3:
     skip(packed.stderr.strip())
+without_package = re.search("^offline-deps: (.* cannot be fetched.*|.*no Python package.*)", packed.stdout, re.M)
 cases = Cases()
 case = cases.case
 top = pathlib.Path(tempfile.mkdtemp())
@@ -122,6 +149,13 @@ def _():
     has(said, "libxxhash.so.0")
 
 
+@case("a Python that has nothing else saves with the package of the archive")
+def _():
+    if without_package:
+        return without_package[1]
+    package(bare() / "ckpt-gpu-check", sys.executable, here)
+
+
 @case("scripts/gpu-check of the archive says that there is no GPU")
 def _():
     if pathlib.Path("/dev/nvidiactl").exists():
@@ -143,6 +177,8 @@ if NIGHTLY and shutil.which("mmdebstrap"):
         status, said = inside(root, "/usr/bin/python3", "/ckpt-gpu-check/scripts/gpu-check", "--no-build")
         equal(status, NO_GPU, said)
         has(said, "no GPU: not measured (")
+        if not without_package:
+            package("/ckpt-gpu-check", "/usr/bin/python3", lambda *command: inside(root, *command))
 
 
 sys.exit(cases.end())
