@@ -87,6 +87,27 @@ def skipped():
     return [] if good else [f"{gpu_check.failures} {gpu_check.notes}"]
 
 
+def told():
+    """What a test measures beside its cases is told, also when it passes."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        gpu_check.test("torch", [sys.executable, "-c", "print('# a save takes 3 ms\\nok 1 - it ends\\n1..1')"], dict(os.environ))
+    return [] if said.getvalue() == "gpu-check: test torch: ok\n# a save takes 3 ms\n" else [said.getvalue()]
+
+
+def torch():
+    """It is given the package of the archive; a Python without PyTorch is named."""
+    before, kept = (list(gpu_check.failures), len(gpu_check.notes)), gpu_check.BIN
+    with tempfile.TemporaryDirectory() as folder:
+        gpu_check.BIN = tidy.pathlib.Path(folder) / "bin"
+        tidy.plant(tidy.pathlib.Path(folder), {"python/torch.py": "raise ImportError('planted')\n"})
+        gpu_check.torch(None, dict(os.environ))
+    gpu_check.BIN = kept
+    said = gpu_check.notes[before[1]:]
+    good = gpu_check.failures == before[0] and len(said) == 1 and ": planted: torch: " in said[0]
+    return [] if good else [f"{gpu_check.failures} {said}"]
+
+
 def wheels():
     """NCCL in a wheel is found, and a wheel without it is not taken for one."""
     with tempfile.TemporaryDirectory() as folder:
@@ -103,18 +124,18 @@ def wheels():
 def stages():
     """A stage that is named runs alone, in its own time; behind a device layer that fails nothing runs."""
     ran, kept = [], list(gpu_check.failures)
-    names = ("smoke", "small", "trainer", "sanitize", "full")
+    names = ("smoke", "small", "trainer", "torch", "sanitize", "full")
     former = {name: getattr(gpu_check, name) for name in names}
     for name in names:
         setattr(gpu_check, name, lambda args, env, name=name: ran.append((name, gpu_check.left())))
     gpu_check.failures[:] = []
-    gpu_check.run_stages(["trainer", "full"], None, {})
+    gpu_check.run_stages(["trainer", "torch", "full"], None, {})
     gpu_check.smoke = lambda args, env: gpu_check.failures.append("planted")
     gpu_check.run_stages(gpu_check.STAGES, None, {})
     gpu_check.failures[:] = kept
     for name in names:
         setattr(gpu_check, name, former[name])
-    good = [name for name, _ in ran] == ["trainer", "full"] and all(
+    good = [name for name, _ in ran] == ["trainer", "torch", "full"] and all(
         abs(seconds - gpu_check.BUDGETS_S[name]) < 30 for name, seconds in ran)
     return [] if good else [f"{ran}"]
 
@@ -183,6 +204,8 @@ with contextlib.redirect_stdout(sys.stderr):
         ("the table tells what missed its floor", table()),
         ("a row is there as soon as its bench has measured it", at_once()),
         ("what lacks its library is not measured, and a failure where it is needed", skipped()),
+        ("what a test measures is told", told()),
+        ("the stage torch takes the package of the archive, and says what it lacks", torch()),
         ("NCCL and cuBLAS are found in wheels", wheels()),
         ("a stage that is named runs alone, in its own time", stages()),
         ("a state that the memory has no room for is made smaller", memory()),

@@ -39,6 +39,15 @@ for _name in sorted(p.stem for p in TESTS.glob("test_*.py")):
         expect(re.search(r"(\d+) passed", said), said)
 
 
+@cases.case("what is run on a GPU passes on the host")
+def _():
+    if not site:
+        return "CKPT_TORCH names no Python that has torch (nightly makes one, of 5 GB)"
+    said = wheel.run(os.environ["CKPT_TORCH"], wheel.TREE / "tests/gpu/test_torch.py", "cpu", cwd=TOP,
+                     env={"PYTHONPATH": f"{wheel.TREE / 'tests/lib'}:{site}", "CUDA_VISIBLE_DEVICES": ""})
+    has(said, "# cpu: a save of 100 MB blocks for ", "1..7")
+
+
 @cases.case("scripts/demo --torch shows that nothing was lost")
 def _():
     if not site:
