@@ -5,6 +5,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "format/arena/job_blobs.h"
+#include "job/job_former.h"
 #include "job/jobs.h"
 #include "job/prefault.h"
 #include "participant/room.h"

@@ -5,6 +5,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "catalog/room.h"
+#include "job/job_former.h"
 #include "job/prefault.h"
 #include "participant/room.h"
 #include "runtime/room.h"

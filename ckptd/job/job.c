@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "job/barriers.h"
+#include "job/job_former.h"
 #include "job/jobs.h"
 #include "job/rank.h"
 #include "job/recovery_notes.h"

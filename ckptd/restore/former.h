@@ -7,7 +7,7 @@
  *     ──► return: ranks come that fit them after all, and take them back as their arenas
  *
  * A job may have several: ranks that came after the first ones, and could not use what these had left, may have saved and died, too.
- * What is in them counts as memory in use. Belongs to the loop's thread. */
+ * What is in them counts as memory in use. What a job does with them is in job/job_former.h. Belongs to the loop's thread. */
 #ifndef CKPTD_RESTORE_FORMER_H
 #define CKPTD_RESTORE_FORMER_H
 
@@ -19,7 +19,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct job;
 struct runtime;
 struct wire_hello;
 
@@ -65,30 +64,9 @@ struct former_source {
 	uint32_t slots[WIRE_LOCAL_MAX];
 };
 
-/* What stands in the job's arenas is known, also in those that have come back without any process. -EAGAIN: not yet. */
-int former_ready(struct job *job, struct err *err);
-/* Other tables than the arenas' have come, and what makes way for them is not known yet. */
-bool former_checks(struct job *job);
-/* The ranks have said goodbye, but have neither gone on from what is in their arenas only nor saved anything since they came, as after a
- * restore that was refused: their goodbye ends nothing, and others may come for it until `linger` is over. tell: log it. */
-bool former_waits(struct job *job, bool tell);
-/* The newest of them is on storage, or there is none. -EAGAIN: it is being written. Else it cannot be, and why. */
-int former_store(struct job *job, struct err *err);
-/* Out of the job's arenas, which it may let go then, and what it had itself: a list. *out NULL: nothing is in memory. */
-int former_take(struct job *job, struct former **out, struct err *err);
-/* The job has all of the list from now on. */
-void former_give(struct job *job, struct former *list);
-/* Ranks that register the tables of these arenas, and have nothing in those that they were given, get them back. */
-void former_return(struct job *job);
-/* All of them. Does nothing where there is none. */
-void former_let_go(struct job *job, const char *why);
-/* Those that are on storage, too. False: there is none. */
-bool former_let_go_stored(struct job *job, const char *why);
-/* Frees it. */
+/* Its arenas are memory in use, from now until it is freed. */
+void former_count(struct runtime *runtime, struct former *former);
 void former_end(struct runtime *runtime, struct former *former);
-/* Lets go what is not needed any more. */
-void former_tick(struct job *job, uint64_t now);
-
 /* The list, until a job of that name comes (restore/former_park.c). */
 void former_park(struct formers *formers, struct former *list);
 /* Takes all that the job can read: of this world, with so many ranks here, on this node alone or not. */
@@ -103,8 +81,10 @@ void formers_free(struct formers *formers);
 void former_insert(struct former **list, struct former *former);
 /* The last epoch of any of them. */
 uint32_t former_epoch(const struct former *list);
-/* Bytes of the job's own arenas and of these, where both are kept. */
-uint64_t former_bytes(const struct job *job);
+/* The bytes of all. */
+uint64_t formers_bytes(const struct former *list);
+/* What stands for the step before what does not; *of: which of them has it. NULL: none. */
+struct former_step *former_find(struct former *list, struct step_id id, struct former **of);
 /* Appends to a refusal of memory what of it is in use for these. */
 void former_explain(const struct former *list, struct err *err);
 /* NULL: all are damaged. */
@@ -115,12 +95,12 @@ const char *former_text(const struct former *former, char *dst, size_t size);
 /* ---- for recover */
 
 /* What can be restored from them; what the job has in its own arenas is not repeated. */
-void former_found(const struct job *job, bool (*wanted)(void *arg, struct step_id id), void *arg,
+void former_found(const struct former *list, bool (*wanted)(void *arg, struct step_id id), void *arg,
 		  struct peer_restore_candidates *found);
-/* False: it does not have this one. */
-bool former_source(const struct job *job, struct step_id id, struct former_source *out);
+/* False: none has this one. */
+bool former_source(struct former *list, struct step_id id, struct former_source *out);
 void former_source_end(struct former_source *source);
-void former_damaged(struct job *job, struct step_id id);
+void former_damaged(struct former *list, struct step_id id);
 
 /* Fills one slot of each rank, digests included; `there` hears of what stands in a slot. -EINVAL: the tables do not fit each other, both
  * sides named; -EBADMSG: it is damaged. On a worker. */

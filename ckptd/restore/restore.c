@@ -315,7 +315,7 @@ static bool try_former(struct restore *restore)
 {
 	struct former_source source;
 	struct job *job = restore->job;
-	if (!former_source(job, restore->bring.id, &source))
+	if (!former_source(job->former, restore->bring.id, &source))
 		return false;
 	if (source.partial && restore->bring.stored) {
 		former_source_end(&source);
@@ -354,7 +354,7 @@ static void former_was_read(struct restore *restore, const struct restore_work *
 		restore_add_why(restore->text, "%s", w->err.text);
 		restore_note_skipped(restore, UINT64_MAX, "memory: %s", w->err.text);
 		if (w->rc == -EBADMSG)
-			former_damaged(restore->job, w->id);
+			former_damaged(restore->job->former, w->id);
 		restore->state = RESTORE_PEER;
 		restore_peer_start(restore);
 	} else {

@@ -51,7 +51,7 @@ void restore_report_found(struct restore *restore, const struct peer_restore_can
 		else if (all.nmemory < PEER_MEMORY)
 			all.memory[all.nmemory++] = s->id;
 	}
-	former_found(job, asked_for, &asked, &all);
+	former_found(job->former, asked_for, &asked, &all);
 	all.nstored = 0;
 	for (uint32_t i = 0; i < found->nstored; i++)
 		if (wanted(restore, found, found->stored[i]))
