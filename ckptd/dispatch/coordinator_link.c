@@ -18,7 +18,7 @@ void coordinator_link_up(struct job *job)
 	halt_together(job);
 	standstill_anew(job);
 	if (job->nlocal)
-		participant_join(job);
+		participation_join(job);
 }
 
 void coordinator_link_down(struct job *job)

@@ -7,6 +7,7 @@
 #include "format/arena/job_blobs.h"
 #include "job/job_former.h"
 #include "job/jobs.h"
+#include "job/participation.h"
 #include "job/prefault.h"
 #include "participant/room.h"
 #include "runtime/room.h"
@@ -386,7 +387,7 @@ int job_make_arenas(struct job *job, struct err *err)
 	}
 	if (!rc) {
 		job->has_arenas = true;
-		participant_shares(job);
+		participation_shares(job);
 	}
 	forming_free(job, f);
 	return rc;

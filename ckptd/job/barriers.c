@@ -4,13 +4,12 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
-#include "catalog/room.h"
 #include "job/job_former.h"
+#include "job/participation.h"
 #include "job/prefault.h"
 #include "participant/room.h"
 #include "runtime/room.h"
 #include "save/room.h"
-#include "store/read/repo.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -241,8 +240,8 @@ int job_return(struct job *job, uint32_t id, int fd, struct err *err)
 	job_keep_arena(rank);
 	log_info("job %s: the arena of rank %u is back", job->name, id);
 	health_marks_return(&job->health_marks, mem);
-	participant_shares(job);
-	participant_knows(job, WITNESS_ARENA, atomic_load(&mem->head->epoch));
+	participation_shares(job);
+	participation_knows(job, WITNESS_ARENA, atomic_load(&mem->head->epoch));
 	try_arenas(job);
 	return 0;
 }
@@ -268,7 +267,7 @@ static void try_join(struct job *job)
 		m.lens[r] = rank->address_len;
 		memcpy(m.addresses + (size_t)r * WIRE_ADDRESS_MAX, rank->address, rank->address_len);
 	}
-	participant_joining(job, &m);
+	participation_joining(job, &m);
 }
 
 /* The processes that wait here are those that have entered. Of one that was lost meanwhile the coordinator has heard, or hears when the next
@@ -359,7 +358,7 @@ void job_join(struct rank *rank, uint32_t seq, const struct wire_join *m)
 	if (rank->job->epoch)
 		admit(rank);
 	else
-		participant_join(rank->job); /* it may have been turned away, by what is over by now */
+		participation_join(rank->job); /* it may have been turned away, by what is over by now */
 }
 
 /* ---- restore --------------------------------------------------------------------------------------------------- */

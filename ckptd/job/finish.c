@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "job/barriers.h"
 #include "job/job.h"
+#include "job/participation.h"
 #include "job/resize.h"
 #include "participant/room.h"
 
@@ -96,7 +97,7 @@ static void say(struct job *job, uint64_t now)
 	struct err away = {{0}};
 	f->say_ns = now + AGAIN_NS;
 	if (!participant_can_forward(job, &away))
-		participant_join(job);
+		participation_join(job);
 }
 
 static void begin(struct job *job)

@@ -7,6 +7,7 @@
 #include "job/barriers.h"
 #include "job/job_former.h"
 #include "job/jobs.h"
+#include "job/participation.h"
 #include "job/rank.h"
 #include "job/recovery_notes.h"
 #include "participant/room.h"
@@ -118,7 +119,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	job->linked = job->spread && coordinator_in_reach(jobs->control, job->name);
 	job->linked_term = coordinator_term(jobs->control, job->name);
 	list_push(&jobs->list, &job->link);
-	int rc = job->nlocal ? participant_take(job, hello->plan, err) : 0;
+	int rc = job->nlocal ? participation_take(job, hello->plan, err) : 0;
 	if (rc) {
 		list_remove(&job->link);
 		free(job->ranks);
@@ -127,7 +128,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	}
 	former_give(job, former_unpark(&jobs->formers, job->name, job->world, job->nlocal, job->spread));
 	if (job->former)
-		participant_knows(job, WITNESS_ARENA, former_epoch(job->former));
+		participation_knows(job, WITNESS_ARENA, former_epoch(job->former));
 	/* On another node its round could hold the lock of the job just when the coordinator wants to take it. */
 	if (!job->spread || host_here(jobs->control, job->name))
 		gc_want(jobs->storage->gc, job);
@@ -171,7 +172,7 @@ void job_free(struct job *job)
 		rank_end(&job->ranks[r]);
 	list_remove(&job->link);
 	if (job->nlocal)
-		participant_leave(job);
+		participation_leave(job);
 	free(job->ranks);
 	free(job);
 }
@@ -366,7 +367,7 @@ static void begin_again(struct job *job)
 	job->stop = false;
 	job->halt = (struct halt){0};
 	if (job->spread && job->nlocal)
-		participant_join(job);
+		participation_join(job);
 }
 
 int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello *said, pid_t pid, struct job **out,
@@ -383,7 +384,7 @@ int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello 
 	if (rc)
 		return rc;
 	bool again = !job_alive(job);
-	participant_knows(job, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
+	participation_knows(job, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
 	if (job->fresh && job->epoch > EPOCH_MAX)
 		return err_set(err, -EINVAL,
 			       "job '%s' has used up its %u epochs in this store: choose another name or another store",

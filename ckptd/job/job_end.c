@@ -7,6 +7,7 @@
 #include "job/barriers.h"
 #include "job/job_former.h"
 #include "job/jobs.h"
+#include "job/participation.h"
 #include "job/rank.h"
 #include "participant/room.h"
 
@@ -86,7 +87,7 @@ bool job_tick(struct job *job)
 	throttle_pump(&job->storage->writes);
 	saves_follow(&job->saves);
 	saves_expire(&job->saves);
-	participant_tick(job);
+	participation_tick(job);
 	member_expire(job, now);
 	rank_watch_missing(job, now);
 	copies_tick(&job->copies);

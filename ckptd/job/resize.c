@@ -9,6 +9,7 @@
 #include "job/barriers.h"
 #include "job/job.h"
 #include "job/jobs.h"
+#include "job/participation.h"
 #include "job/rank.h"
 #include "participant/room.h"
 #include "replication/room.h"
@@ -231,7 +232,7 @@ static void take_participant(struct job *job)
 {
 	struct err err = {{0}};
 	job->resize.participant_ns = 0;
-	if (!participant_take(job, job->resize.plan, &err)) {
+	if (!participation_take(job, job->resize.plan, &err)) {
 		job->resize.placeless = (struct repeat){0};
 		return;
 	}
@@ -280,7 +281,7 @@ static void follow(struct job *job)
 	if (job->nlocal)
 		take_participant(job);
 	else if (had)
-		participant_leave(job);
+		participation_leave(job);
 	if (resize->quiesce_next == plan.number)
 		resize_quiesce(job, plan.number);
 	if (resize->quiesce_next <= plan.number)
@@ -314,7 +315,7 @@ static void turn_out(struct job *job, const struct wire_offer *offer)
 		dismiss(job, &job->ranks[r], !resize_keeps_alive(offer, job->ranks[r].id));
 	free(job->ranks);
 	job->ranks = ranks;
-	participant_leave(job);
+	participation_leave(job);
 }
 
 static void resume(struct job *job, const struct wire_offer *offer)
@@ -352,7 +353,7 @@ int resize_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, 
 	resize_say(job);
 	/* Until now nobody knew by which plan: here, or where the job is coordinated, if that began anew while no launcher was there to tell. */
 	if (resumes || (first && job->nlocal && resize->plan))
-		participant_join(job);
+		participation_join(job);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "job/job.h"
 #include "job/jobs.h"
 #include "job/loss_watch.h"
+#include "job/participation.h"
 #include "job/prefault.h"
 #include "job/recovery_notes.h"
 #include "job/spill.h"

@@ -1,6 +1,6 @@
 /* Participant: a job's place at its coordinator (coordinator/coordinator.h): what this node reports to it, and what it orders, done on this node. Where the
  * coordinator is, is control/coordinator_host.h's business. While it cannot be reached nothing is reported; when it can again, the node joins anew and says
- * what still holds. */
+ * what still holds (job/participation.h). */
 #ifndef CKPTD_PARTICIPANT_PARTICIPANT_H
 #define CKPTD_PARTICIPANT_PARTICIPANT_H
 
@@ -13,20 +13,18 @@ struct control;
 struct job;
 struct peers;
 
-/* Joins: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. plan: that the launcher follows; 0: none. */
-int participant_take(struct job *job, uint32_t plan, struct err *err);
-/* Joins again, when nobody has answered so far. */
-void participant_join(const struct job *job);
-/* The same, some time after the coordinator has refused this node for what may be over by now. */
-void participant_tick(struct job *job);
-/* The job ends here. */
-void participant_leave(struct job *job);
+/* What a report needs of its job, which stands above (job/participation.c has the function). */
+struct reporter {
+	const struct peers *peers;
+	struct control *control;
+	const char *name;
+	bool spread; /* over nodes; else its coordinator is here */
+	uint32_t epoch;
+};
+struct reporter job_reporter(const struct job *job);
 
 /* Reports: see coordinator/coordinator.h. */
-void participant_knows(struct job *job, enum coord_witness witness, uint32_t epoch);
 void participant_want(const struct job *job, uint32_t rank);
-/* With the blobs of the job that the ranks have; the rest is the caller's. */
-void participant_joining(const struct job *job, const struct peer_node_ready *joining);
 void participant_not_joining(const struct job *job);
 void participant_lost(const struct job *job, uint32_t rank, bool was_in, const char *why);
 void participant_missing(const struct job *job, uint32_t rank);
@@ -46,8 +44,6 @@ void participant_cleared(const struct job *job, struct step_id id);
 /* storage: towards storage alone. */
 void participant_failed(const struct job *job, struct step_id id, bool storage, int rc, const char *text);
 void participant_forgot(const struct job *job, struct step_id id);
-/* As soon as all arenas are there. */
-void participant_shares(const struct job *job);
 void participant_capacity(const struct job *job, const struct peer_capacity *assignment);
 void participant_quiesced(const struct job *job, uint32_t plan, int rc, const char *text);
 /* An operator's command is for the other nodes of the job, too: whether they can be told (-ENOTCONN: they cannot), and telling them. */

@@ -1,6 +1,7 @@
 /* What job/resize.c asks of its neighbours in the daemon. */
 #include "fakes.h"
 
+#include "job/participation.h"
 #include "job/rank.h"
 #include "participant/participant.h"
 #include "restore/recovery_log.h"
@@ -171,13 +172,13 @@ int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
 
 /* ---- participant ------------------------------------------------------------------------------------------------------- */
 
-void participant_join(const struct job *job)
+void participation_join(const struct job *job)
 {
 	(void)job;
 	fake_participant.attended++;
 }
 
-int participant_take(struct job *job, uint32_t plan, struct err *err)
+int participation_take(struct job *job, uint32_t plan, struct err *err)
 {
 	(void)job;
 	(void)plan;
@@ -185,7 +186,7 @@ int participant_take(struct job *job, uint32_t plan, struct err *err)
 	return fake_participant.take_rc ? err_set(err, fake_participant.take_rc, "not yet") : 0;
 }
 
-void participant_leave(struct job *job)
+void participation_leave(struct job *job)
 {
 	(void)job;
 	fake_participant.left++;

@@ -299,21 +299,21 @@ Test(queue, a_save_that_waits_fails_when_its_copy_is_found_damaged)
 {
 	struct err err = {{0}};
 	list_push(&d.jobs.list, &job.link);
-	cr_assert_eq(participant_take(&job, 0, &err), 0, "%s", err.text);
+	cr_assert_eq(participation_take(&job, 0, &err), 0, "%s", err.text);
 	struct snapshot *first = captured(1), *second = captured(2);
 	writing(first);
 	saves_drop(&job.saves, second);
 	const struct save_record *r = &job.save_stats.saves[job.save_stats.nsaves - 1];
 	cr_expect_eq(r->id.step, 2);
 	cr_expect_eq(r->rc, -EBADMSG, "who waits for it would never hear of it");
-	participant_leave(&job);
+	participation_leave(&job);
 }
 
 Test(queue, what_is_found_damaged_while_it_is_written_is_given_up_until_it_is_prepared)
 {
 	struct err err = {{0}};
 	list_push(&d.jobs.list, &job.link);
-	cr_assert_eq(participant_take(&job, 0, &err), 0, "%s", err.text);
+	cr_assert_eq(participation_take(&job, 0, &err), 0, "%s", err.text);
 	for (enum node_part_state state = NODE_PART_SYNC_DIR; state <= NODE_PART_CLOSE_NODE; state++) {
 		struct snapshot *s = captured(state);
 		struct node_part c = {.state = state};
@@ -326,5 +326,5 @@ Test(queue, what_is_found_damaged_while_it_is_written_is_given_up_until_it_is_pr
 		s->commit = NULL;
 		writing(s);
 	}
-	participant_leave(&job);
+	participation_leave(&job);
 }

@@ -1,6 +1,6 @@
-/* What a node says to its coordinator when it is refused, and of epochs: participant/participant.c, with a host in the same daemon. */
+/* What a node says to its coordinator when it is refused, and of epochs: job/participation.c, with a host in the same daemon. */
 #include "ckptd/job_of.h"
-#include "participant/participant.h"
+#include "job/participation.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -56,7 +56,7 @@ static void teardown(void)
 	free(job.ranks);
 }
 
-TestSuite(participant, .init = setup, .fini = teardown);
+TestSuite(participation, .init = setup, .fini = teardown);
 
 /* The other node, with another world. */
 static void other(enum peer_type type)
@@ -76,20 +76,20 @@ static void wait_for_epoch(void)
 	}
 }
 
-Test(participant, who_is_refused_for_what_passes_joins_again)
+Test(participation, who_is_refused_for_what_passes_joins_again)
 {
 	other(PEER_NODE_JOIN);
-	participant_join(&job);
+	participation_join(&job);
 	cr_expect_eq(host_view(&here.control, "main").world, 6u);
 	cr_assert_gt(job.join_ns, clock_now(), "it asks no more, and nobody tells it");
-	participant_tick(&job);
+	participation_tick(&job);
 	cr_expect_gt(job.join_ns, clock_now(), "not before its time");
 	job.join_ns = clock_now();
-	participant_tick(&job);
+	participation_tick(&job);
 	cr_expect_gt(job.join_ns, clock_now(), "refused again");
 	other(PEER_LEAVE);
 	job.join_ns = clock_now();
-	participant_tick(&job);
+	participation_tick(&job);
 	cr_expect_eq(host_view(&here.control, "main").world, job.world);
 	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	cr_expect_eq(job.join_ns, 0u);
@@ -107,26 +107,26 @@ static unsigned lines_in(FILE *log, const char *word)
 	return n;
 }
 
-Test(participant, a_refusal_that_lasts_is_logged_when_it_is_new)
+Test(participation, a_refusal_that_lasts_is_logged_when_it_is_new)
 {
 	FILE *log = tmpfile();
 	cr_assert(log && dup2(fileno(log), STDERR_FILENO) == STDERR_FILENO);
 	log_set_level(LOG_WARN);
 	other(PEER_NODE_JOIN);
 	for (unsigned i = 0; i < 20; i++)
-		participant_join(&job);
+		participation_join(&job);
 	cr_expect_eq(lines_in(log, "runs with world size 6"), 2u, "here, and where it is coordinated");
 	other(PEER_LEAVE);
-	participant_join(&job);
+	participation_join(&job);
 	wait_for_epoch();
-	participant_leave(&job);
+	participation_leave(&job);
 	other(PEER_NODE_JOIN);
-	participant_join(&job);
+	participation_join(&job);
 	cr_expect_eq(lines_in(log, "runs with world size 6"), 4u, "it was over meanwhile");
 	fclose(log);
 }
 
-Test(participant, who_contradicts_the_job_does_not_ask_again)
+Test(participation, who_contradicts_the_job_does_not_ask_again)
 {
 	struct peer_order order = {.type = PEER_REJECT, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
 	orders_obey(&here.dispatch, &order);
@@ -148,12 +148,12 @@ static void come_back(void)
 {
 	job.stop = false;
 	job.halt = (struct halt){0};
-	participant_join(&job);
+	participation_join(&job);
 }
 
-Test(participant, who_was_not_there_when_the_others_were_asked_to_end_is_asked_when_it_joins)
+Test(participation, who_was_not_there_when_the_others_were_asked_to_end_is_asked_when_it_joins)
 {
-	participant_join(&job);
+	participation_join(&job);
 	struct peer_report r = {.type = PEER_REQUEST, .job = "main", .request.command.kind = COMMAND_HALT};
 	host_report(&here.control, 1, true, &r);
 	come_back();
@@ -169,20 +169,20 @@ static void halt_of_the_other(void)
 	job.world = 6;
 }
 
-Test(participant, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
+Test(participation, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
 {
 	halt_of_the_other();
 	list_remove(&job.link);
 	hosts_node_down(&here.control, 1, "it is down");
 	cr_assert_eq(host_view(&here.control, "main").attending, 0u);
 	list_push(&here.jobs.list, &job.link);
-	participant_join(&job);
+	participation_join(&job);
 	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	cr_expect(!job.stop, "that was another life of the job");
 }
 
 /* It was killed before it had ended, and waits for others (node-wait). */
-Test(participant, nor_that_of_a_job_whose_ranks_are_planned)
+Test(participation, nor_that_of_a_job_whose_ranks_are_planned)
 {
 	struct peer_report assignment = {
 		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 2, .least = 2, .processes = 2}};
@@ -193,28 +193,28 @@ Test(participant, nor_that_of_a_job_whose_ranks_are_planned)
 	list_push(&here.jobs.list, &job.link);
 	job.world = 2;
 	job.resize.plan = 1;
-	participant_join(&job);
+	participation_join(&job);
 	host_report(&here.control, 0, true, &ask);
-	participant_leave(&job);
+	participation_leave(&job);
 	cr_assert(host_has(&here.control, "main") && !host_view(&here.control, "main").attending);
 	come_back();
 	cr_assert_eq(host_view(&here.control, "main").attending, 2u);
 	cr_expect(!job.stop);
 }
 
-Test(participant, but_holds_for_who_comes_with_another_world_of_the_same_job)
+Test(participation, but_holds_for_who_comes_with_another_world_of_the_same_job)
 {
 	struct err err = {{0}};
 	halt_of_the_other();
 	cr_assert_eq(host_remake(&here.control, "main", 5, true, &err), 0, "%s", err.text);
 	job.world = 4;
-	participant_join(&job);
+	participation_join(&job);
 	cr_expect_eq(host_view(&here.control, "main").world, 4u);
 	cr_expect(job.stop);
 }
 
 /* That the store cannot be read for a moment is no reason to forget it. */
-Test(participant, also_where_the_world_could_not_be_made_at_first)
+Test(participation, also_where_the_world_could_not_be_made_at_first)
 {
 	struct err err = {{0}};
 	struct peer_report assignment = {
@@ -235,14 +235,14 @@ Test(participant, also_where_the_world_could_not_be_made_at_first)
 	list_push(&here.jobs.list, &job.link);
 	job.world = 6;
 	job.resize.plan = 1;
-	participant_join(&job);
+	participation_join(&job);
 	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	cr_expect(job.stop);
 }
 
-Test(participant, the_checkpoint_after_which_one_node_ends_is_that_of_all)
+Test(participation, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 {
-	participant_join(&job);
+	participation_join(&job);
 	ask(COMMAND_HALT_AFTER);
 	come_back();
 	cr_expect(!job.stop, "it has not begun");
@@ -253,7 +253,7 @@ Test(participant, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 	cr_expect(job.stop, "the others were not told");
 }
 
-Test(participant, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_back)
+Test(participation, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_back)
 {
 	ask(COMMAND_HALT);
 	coordinator_link_up(&job);
@@ -263,7 +263,7 @@ Test(participant, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it
 }
 
 /* It was cut off while its job was halted, and that runs again elsewhere. */
-Test(participant, but_not_before_this_node_has_a_place_in_the_job_that_is_there_now)
+Test(participation, but_not_before_this_node_has_a_place_in_the_job_that_is_there_now)
 {
 	other(PEER_NODE_JOIN);
 	ask(COMMAND_HALT);
@@ -275,20 +275,20 @@ Test(participant, but_not_before_this_node_has_a_place_in_the_job_that_is_there_
 	cr_expect(!job.stop);
 }
 
-Test(participant, and_is_told_also_when_that_is_late)
+Test(participation, and_is_told_also_when_that_is_late)
 {
 	ask(COMMAND_HALT);
 	other(PEER_NODE_JOIN);
 	coordinator_link_up(&job);
 	other(PEER_LEAVE);
 	job.join_ns = clock_now();
-	participant_tick(&job);
+	participation_tick(&job);
 	wait_for_epoch();
 	come_back();
 	cr_expect(job.stop, "the others go on alone");
 }
 
-Test(participant, but_not_what_a_launcher_alone_has_asked)
+Test(participation, but_not_what_a_launcher_alone_has_asked)
 {
 	job_stop(&job);
 	coordinator_link_up(&job);
@@ -296,9 +296,9 @@ Test(participant, but_not_what_a_launcher_alone_has_asked)
 	cr_expect(!job.stop);
 }
 
-Test(participant, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is_taken_back)
+Test(participation, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_that_it_is_taken_back)
 {
-	participant_join(&job);
+	participation_join(&job);
 	ask(COMMAND_HALT_AFTER);
 	coordinator_link_down(&job);
 	halt_durable(&job);
@@ -306,7 +306,7 @@ Test(participant, what_is_asked_for_later_is_forgotten_by_who_would_not_hear_tha
 	ask(COMMAND_GO_ON); /* others may know of it */
 }
 
-Test(participant, there_is_nothing_to_take_back_where_a_job_is_on_one_node_alone)
+Test(participation, there_is_nothing_to_take_back_where_a_job_is_on_one_node_alone)
 {
 	struct wire_answer answer = {0};
 	struct err err = {{0}};
@@ -317,7 +317,7 @@ Test(participant, there_is_nothing_to_take_back_where_a_job_is_on_one_node_alone
 	cr_expect_eq(halt_request(&job, &(struct wire_command){.kind = COMMAND_GO_ON}, &answer, &err), -EINVAL);
 }
 
-Test(participant, who_has_no_part_in_a_plan_that_was_made_twice_does_not_join)
+Test(participation, who_has_no_part_in_a_plan_that_was_made_twice_does_not_join)
 {
 	struct peer_report assignment = {
 		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 2, .least = 2, .processes = 2}};
@@ -332,7 +332,7 @@ Test(participant, who_has_no_part_in_a_plan_that_was_made_twice_does_not_join)
 }
 
 /* Its daemon coordinates, and was killed when its ranks had been told of the plan, and its launcher had not. It is told once it is let in. */
-Test(participant, who_follows_an_older_plan_is_let_in_beside_those_who_follow_the_one_that_holds)
+Test(participation, who_follows_an_older_plan_is_let_in_beside_those_who_follow_the_one_that_holds)
 {
 	struct err err = {{0}};
 	struct peer_report assignment = {
@@ -345,50 +345,50 @@ Test(participant, who_follows_an_older_plan_is_let_in_beside_those_who_follow_th
 	host_report(&here.control, 1, true, &node_join);
 	cr_assert_eq(membership_plan(&here.control, "main"), 2u);
 	cr_assert_eq(host_view(&here.control, "main").attending, 2u);
-	cr_expect_eq(participant_take(&job, 1, &err), 0, "%s", err.text);
+	cr_expect_eq(participation_take(&job, 1, &err), 0, "%s", err.text);
 	cr_expect_eq(host_view(&here.control, "main").world, 2u);
 	cr_expect_eq(host_view(&here.control, "main").attending, 2u);
-	cr_expect_lt(participant_take(&job, 0, &err), 0, "who follows no plan is told why it cannot come");
+	cr_expect_lt(participation_take(&job, 0, &err), 0, "who follows no plan is told why it cannot come");
 }
 
-Test(participant, who_is_not_heard_for_what_was_left_of_another_job_joins_when_that_is_over)
+Test(participation, who_is_not_heard_for_what_was_left_of_another_job_joins_when_that_is_over)
 {
 	struct peer_report assignment = {
 		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 4, .least = 4, .processes = 4}};
 	host_report(&here.control, 1, true, &assignment);
 	cr_assert_eq(membership_plan(&here.control, "main"), 1u);
 	job.has_arenas = true;
-	participant_join(&job);
+	participation_join(&job);
 	cr_expect_eq(host_view(&here.control, "main").attending, 0u);
 	host_abandon(&here.control, "main");
 	resize_end(&job);
 	cr_assert_gt(job.join_ns, clock_now(), "nobody else tells it");
 	job.join_ns = clock_now();
-	participant_tick(&job);
+	participation_tick(&job);
 	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	wait_for_epoch();
 	resize_end(&job);
 	cr_expect_eq(job.join_ns, 0u, "it was its own end");
 }
 
-Test(participant, an_epoch_that_somebody_comes_from_is_not_entered_again)
+Test(participation, an_epoch_that_somebody_comes_from_is_not_entered_again)
 {
-	participant_join(&job);
+	participation_join(&job);
 	wait_for_epoch();
 	cr_assert_eq(job.epoch, 1u);
-	participant_knows(&job, WITNESS_RANK, 1); /* which it entered with an earlier life of both daemons */
+	participation_knows(&job, WITNESS_RANK, 1); /* which it entered with an earlier life of both daemons */
 	cr_expect_eq(job.epoch, 0u, "nobody is to enter it");
 	wait_for_epoch();
 	cr_expect_eq(job.epoch, 2u);
 }
 
-Test(participant, who_comes_back_to_the_daemon_with_which_it_entered_begins_nothing)
+Test(participation, who_comes_back_to_the_daemon_with_which_it_entered_begins_nothing)
 {
-	participant_join(&job);
+	participation_join(&job);
 	wait_for_epoch();
 	job.entered = job.epoch;
-	participant_knows(&job, WITNESS_RANK, job.epoch);
-	participant_knows(&job, WITNESS_OTHER, 0);
+	participation_knows(&job, WITNESS_RANK, job.epoch);
+	participation_knows(&job, WITNESS_OTHER, 0);
 	cr_expect_eq(job.epoch, 1u);
 	cr_expect_eq(host_view(&here.control, "main").epoch, 1u);
 }
@@ -407,7 +407,7 @@ static void capture(struct memory *mem, uint32_t slot, uint64_t step)
 }
 
 /* After a restart of the daemon; of a plan that is over. What its arenas hold is being digested. */
-Test(participant, who_is_turned_out_leaves_nothing_that_a_worker_reads)
+Test(participation, who_is_turned_out_leaves_nothing_that_a_worker_reads)
 {
 	struct maker m;
 	struct err err = {{0}};

@@ -1,0 +1,27 @@
+/* Participation: how a job joins its coordinator, with all that this node has of it, joins anew, and leaves. Its single reports are in
+ * participant/participant.h. */
+#ifndef CKPTD_JOB_PARTICIPATION_H
+#define CKPTD_JOB_PARTICIPATION_H
+
+#include "base/err.h"
+#include "coordinator/room.h"
+#include "format/message/peer_coord.h"
+
+struct job;
+
+/* Joins: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. plan: that the launcher follows; 0: none. */
+int participation_take(struct job *job, uint32_t plan, struct err *err);
+/* Joins again, when nobody has answered so far. */
+void participation_join(const struct job *job);
+/* The same, some time after the coordinator has refused this node for what may be over by now. */
+void participation_tick(struct job *job);
+/* The job ends here. */
+void participation_leave(struct job *job);
+
+void participation_knows(struct job *job, enum coord_witness witness, uint32_t epoch);
+/* With the blobs of the job that the ranks have; the rest is the caller's. */
+void participation_joining(const struct job *job, const struct peer_node_ready *joining);
+/* As soon as all arenas are there. */
+void participation_shares(const struct job *job);
+
+#endif
