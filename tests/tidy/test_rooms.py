@@ -18,7 +18,7 @@ ROOMS = {
     "arena": ("runtime",),
     "checkpoint": ("runtime", "arena"),
     "replication": ("runtime", "cluster", "arena"),
-    "participant": ("runtime", "coordinator", "cluster", "catalog", "replication"),
+    "participant": ("coordinator", "cluster", "replication"),
     "save": ("runtime", "catalog", "arena", "checkpoint", "replication", "participant"),
     "restore": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "checkpoint", "replication", "participant", "save"),
     "job": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "checkpoint", "replication", "participant", "save", "restore"),
