@@ -53,6 +53,7 @@ void coord_free(struct coord *c)
 	coord_spill_free(c);
 	candidates_clear(&c->restore.candidates);
 	free(c->standstill.all);
+	straggling_end(&c->straggling);
 	free(c->nodes);
 	free(c->sorted);
 	free(c->owners);
@@ -141,6 +142,7 @@ void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 	coord_saves_leave(c, node);
 	coord_copy_forget(c); /* the next save begins anew, with whoever is there then */
 	coord_standstill_leave(c, node);
+	straggling_end(&c->straggling);
 	c->attending += nranks - n->ranks;
 	*n = (struct coord_node){.ranks = nranks};
 	coord_parts_forget(c);
@@ -251,6 +253,7 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 	coord_copy_forget(c);
 	coord_saves_poison(c);
 	coord_standstill_forget(c);
+	straggling_end(&c->straggling);
 	coord_each(c, n)
 	{
 		set_joining(c, n, false);

@@ -17,6 +17,7 @@
  *            ── anything fails ──► DROP ── out of the way ──► CLEAR ── all have deleted what they wrote ──► REMOVE
  *   schedule ── a rank will ask for a step that none has; when the epoch goes on from another coordinator: all have said what they have ──► SCHEDULE
  *   standstill ── the ranks of a node give no heartbeat (SILENT) ── those of all nodes ──► STANDSTILL, with who is waited for ── some do ──► over
+ *   stragglers ── a node's ranks have made a round of steps (PACE) ── those of all nodes ──► STRAGGLERS, with who is late again and again
  *   spill   ── the world changes, nodes are lost ──► LOOK ── chosen ──► GATHER ──► MAKE ──► WRITE ──► SEAL, or as a save that fails
  *
  * MAKE, SEAL, DROP and REMOVE go to the coordinator's own daemon, which alone makes, names and removes directories (checkpoint/directory.h). */
@@ -75,6 +76,7 @@ struct coord_survey {
  * deleted, unless the flag says that it is to be kept (CLEARED).
  * SCHEDULE: which steps are saved, of those behind the last one.
  * STANDSTILL: all ranks of the job stand still, and which one the others wait for; or they do no longer. It changes nothing.
+ * STRAGGLERS: which ranks and nodes are late again and again, after each round that was judged. It changes nothing.
  * SPILL: a node, also one without ranks, has its part in bringing to storage what is only in memory (SPILLED). */
 struct coord_orders {
 	void *arg;
@@ -138,6 +140,7 @@ bool coord_has_finished(const struct coord *c, uint32_t node);
  * any more; when no node does it may be made anew, should it have failed.
  * SCHEDULE_WANTED: a rank of the node asks for a step that no schedule has, or will soon; and the newest that the node has.
  * SILENT: the ranks of the node stand still, and where each of them is; or they do no longer.
+ * PACE: how far the ranks of the node have come, and how long they have waited.
  * SPILLED, in any epoch: what became of its part of a spill. */
 void coord_input(struct coord *c, struct coord_from from, const struct peer_report *r);
 /* Its ranks have finished. True when there were any. */

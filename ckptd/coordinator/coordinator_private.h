@@ -4,6 +4,7 @@
 
 #include "coordinator/coordinator.h"
 #include "coordinator/restore_candidates.h"
+#include "coordinator/straggling.h"
 
 enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH };
 
@@ -132,6 +133,7 @@ struct coord {
 	struct coord_copy copy;
 	struct coord_schedule schedule;
 	struct coord_standstill standstill;
+	struct straggling straggling;
 	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
 	struct step_id deviated;   /* the first in which replicas differed, since the epoch began; epoch 0: none */
 	struct step_id left_out[COORD_LEFT_OUT]; /* by some rank; a ring; epoch 0: unused */
@@ -191,6 +193,8 @@ void coord_silent(struct coord *c, struct coord_from from, const struct peer_sil
 /* The node may have other ranks from now on; all may be at something else. */
 void coord_standstill_leave(struct coord *c, uint32_t node);
 void coord_standstill_forget(struct coord *c);
+
+void coord_pace(struct coord *c, struct coord_from from, const struct peer_pace *m);
 
 /* The node has so many from now on; what it has said of others is undone. */
 void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks);

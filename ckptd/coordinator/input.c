@@ -90,6 +90,9 @@ void coord_input(struct coord *c, struct coord_from from, const struct peer_repo
 	case PEER_SILENT:
 		coord_silent(c, from, &r->silent);
 		return;
+	case PEER_PACE:
+		coord_pace(c, from, &r->pace);
+		return;
 	case PEER_FORGOT:
 		coord_forgot(c, from.node, r->save.id);
 		return;

@@ -8,5 +8,6 @@
 
 #include "coordinator/assignment.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/straggling.h"
 
 #endif

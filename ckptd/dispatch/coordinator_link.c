@@ -17,6 +17,7 @@ void coordinator_link_up(struct job *job)
 	resize_say(job);
 	halt_together(job);
 	standstill_anew(job);
+	straggler_watch_anew(job);
 	if (job->nlocal)
 		participation_join(job);
 }
@@ -27,6 +28,7 @@ void coordinator_link_down(struct job *job)
 	halt_apart(job);
 	finish_apart(job);
 	standstill_anew(job);
+	straggler_watch_anew(job);
 	job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
 	log_warn("job %s: %s: no save is completed until that is over", job->name,
 		 coordinator_text(job->control, job->name, who, sizeof(who)));

@@ -114,6 +114,7 @@ static void obey(struct job *job, const struct peer_order *order)
 		if (order->word.epoch == job->epoch)
 			interval_report_anew(job);
 		standstill_anew(job);
+		straggler_watch_anew(job);
 		return;
 	case PEER_RANK_WANTED:
 		tell(job, &order->word);
@@ -161,6 +162,9 @@ static void obey(struct job *job, const struct peer_order *order)
 		return;
 	case PEER_STANDSTILL:
 		standstill_hear(job, &order->standstill);
+		return;
+	case PEER_STRAGGLERS:
+		straggler_watch_hear(job, &order->stragglers);
 		return;
 	case PEER_CLEAR:
 		saves_clear(&job->saves, &order->save);

@@ -81,7 +81,7 @@ static const struct {
 			       "then it goes on by itself."},
 	[HEALTH_STRAGGLER] =
 		{"STRAGGLER", HEALTH_NOTICE,
-		 "Compare its GPU's clock, temperature and errors, and what else runs beside it, with those of the "
+		 "Compare the GPU's clock, temperature and errors, and what else runs there, with those of the "
 		 "others. If the node is to blame, let it go: ckpt drain."},
 	[HEALTH_LOSS_SPIKE] = {"LOSS_SPIKE", HEALTH_NOTICE,
 			       "Most are over by themselves. If this one stays, go back to a checkpoint from before "

@@ -150,6 +150,7 @@ static uint64_t ranks_joined(const struct job *job)
 OF(world, job->world)
 OF(epoch, job->epoch)
 OF(standstill, job->standstill.is)
+OF(stragglers, straggler_watch_late(&job->stragglers))
 OF(ncaptured, job->save_stats.ncaptured)
 OF(nreplicated, job->save_stats.nreplicated)
 OF(ncommitted, job->saves.committed)
@@ -173,6 +174,8 @@ static const struct job_metric job_metrics[] = {
 	{"ckpt_job_epoch", "gauge", "The epoch; it rises with each loss.", epoch, false},
 	{"ckpt_job_standstill", "gauge", "1: no rank of the job has given a heartbeat for far longer than a step.",
 	 standstill, false},
+	{"ckpt_job_stragglers", "gauge", "Ranks and nodes of the job that are late again and again, wherever they are.",
+	 stragglers, false},
 	{"ckpt_saves_captured_total", "counter", "Saves that were complete in memory on every rank.", ncaptured, false},
 	{"ckpt_saves_replicated_total", "counter", "Saves of which other nodes held copies for every rank.",
 	 nreplicated, false},
@@ -336,6 +339,24 @@ static void put_rank_numbers(struct observe *observe, struct wbuf *out)
 	}
 }
 
+/* Of this node as a whole. */
+static void put_late_node(struct observe *observe, struct wbuf *out)
+{
+	metric_family(out, "ckpt_node_straggler", "gauge",
+		      "1: the ranks here are late again and again, and those of other nodes wait for them.");
+	EACH_JOB(observe, job)
+	if (job->spread)
+		metric_sample(out, "ckpt_node_straggler", of_job(job), straggler_watch_here(job) != NULL);
+	metric_family(out, "ckpt_node_straggler_cost_ratio", "gauge",
+		      "Share of the time for which other nodes have waited for this one alone, at most.");
+	EACH_JOB(observe, job)
+	{
+		const struct straggler_episode *e = straggler_watch_here(job);
+		if (job->spread)
+			metric_real(out, "ckpt_node_straggler_cost_ratio", of_job(job), e ? straggler_cost(e) : 0);
+	}
+}
+
 static void put_stragglers(struct observe *observe, struct wbuf *out)
 {
 	metric_family(out, "ckpt_rank_collective_seconds_total", "counter",
@@ -349,16 +370,17 @@ static void put_stragglers(struct observe *observe, struct wbuf *out)
 		      "1: the rank is late again and again, and the others wait for it.");
 	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->stragglers.now.ranks[r].compared)
+		if (job->stragglers.ranks[r].compared)
 			metric_sample(out, "ckpt_rank_straggler", of_rank(&job->ranks[r]),
-				      job->stragglers.now.ranks[r].late);
+				      job->stragglers.ranks[r].late);
 	metric_family(out, "ckpt_rank_straggler_cost_ratio", "gauge",
 		      "Share of the time for which the others wait for this rank alone, at most.");
 	EACH_JOB(observe, job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->stragglers.now.ranks[r].compared)
+		if (job->stragglers.ranks[r].compared)
 			metric_real(out, "ckpt_rank_straggler_cost_ratio", of_rank(&job->ranks[r]),
-				    job->stragglers.now.ranks[r].cost);
+				    job->stragglers.ranks[r].cost);
+	put_late_node(observe, out);
 }
 
 static void put_loss(struct observe *observe, struct wbuf *out)

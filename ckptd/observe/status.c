@@ -82,12 +82,11 @@ static json_t *collective_json(const struct flight_view *is, uint64_t now)
 			 plain_json_ms(true, age(is->since_ns, now)));
 }
 
-/* How it compares with the others of this node; null: it is not compared with them. */
+/* How it compares with the others of the job; null: it is not compared with them. */
 static json_t *straggler_json(const struct rank *rank)
 {
-	const struct stragglers *all = &rank->job->stragglers.now;
-	const struct straggler_rank *is = &all->ranks[rank->index];
-	if (!all->rounds || !is->compared)
+	const struct straggler_rank *is = &rank->job->stragglers.ranks[rank->index];
+	if (!is->compared)
 		return json_null();
 	return json_pack("{s:b, s:f, s:f, s:f}", "is", is->late, "own", is->own, "ratio", is->ratio, "cost", is->cost);
 }
@@ -280,14 +279,17 @@ static json_t *fault_json(const struct fault_record *f)
 static json_t *stragglers_json(const struct straggler_watch *w)
 {
 	json_t *list = json_array();
+	char text[320];
 	for (uint32_t i = 0; i < w->nepisodes; i++) {
 		const struct straggler_episode *e = &w->episodes[i];
 		json_array_append_new(
-			list, json_pack("{s:i, s:I, s:o, s:o, s:f, s:f, s:o}", "rank", (int)e->rank, "since_ns",
-					(json_int_t)e->since_wall_ns, "until_ns",
+			list, json_pack("{s:o, s:o, s:I, s:o, s:o, s:f, s:f, s:o, s:o}", "rank",
+					e->whole ? json_null() : json_integer(e->rank), "node",
+					plain_json_text(e->node), "since_ns", (json_int_t)e->since_wall_ns, "until_ns",
 					e->until_wall_ns ? json_integer((json_int_t)e->until_wall_ns) : json_null(),
 					"lasted_ms", plain_json_ms(true, e->lasted_ns), "ratio", e->ratio, "cost",
-					straggler_cost(e), "cost_ms", plain_json_ms(true, (uint64_t)e->lost_ns)));
+					straggler_cost(e), "cost_ms", plain_json_ms(true, (uint64_t)e->lost_ns), "text",
+					plain_json_text(straggler_text(e, text, sizeof(text)))));
 	}
 	return list;
 }

@@ -129,6 +129,27 @@ static void add_rank(struct table *t, const json_t *rank, bool losses)
 		loss_cell(t, field(rank, "loss"));
 }
 
+static bool is_here(const json_t *job, const json_t *number)
+{
+	const json_t *rank;
+	size_t i;
+	json_array_foreach(field(job, "ranks"), i, rank) if (json_equal(field(rank, "rank"), number)) return true;
+	return false;
+}
+
+/* Those of other nodes, and nodes: the table has the ranks that are here. */
+static void draw_stragglers(const json_t *job)
+{
+	const json_t *e;
+	size_t i;
+	json_array_foreach(field(job, "stragglers"), i, e)
+	{
+		bool over = json_is_integer(field(e, "until_ns"));
+		if (!over && !is_here(job, field(e, "rank")) && json_is_string(field(e, "text")))
+			out(TONE_WARN, "%s\n", field_text(e, "text"));
+	}
+}
+
 /* What is wrong now, of all ranks together. */
 static void draw_troubles(const json_t *job)
 {
@@ -140,6 +161,7 @@ static void draw_troubles(const json_t *job)
 		    field_text(stands, "text"));
 	if (json_is_string(field(loss, "trouble")))
 		out(TONE_WARN, "%s\n", field_text(json_array_get(episodes, json_array_size(episodes) - 1), "text"));
+	draw_stragglers(job);
 }
 
 static void draw_job(const json_t *job, const char *node, size_t most)

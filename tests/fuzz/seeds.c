@@ -101,11 +101,14 @@ static void coordination(void)
 	REPORT(PEER_SCHEDULE_WANTED, .schedule_wanted = {30, {3, 2, 16, 48, 30, 16, 5, 0, 1000}, 4, 40, 64});
 	REPORT(PEER_SILENT,
 	       .silent = {2, {{0, true, 0, {5, 7}}, {1, false, 0, {6, 7, 0, true, 9, 4096, 0, "reduce"}}}});
+	REPORT(PEER_PACE, .pace = {1000, 2, {{0, 7, 5, 3}, {1, 7, 6, 3}}});
 	REPORT(PEER_COMPARED, .compared = {ask, 3, {{0, 5}, {1, 6}, {1, 7}}, ""});
 	ask.count = 1;
 	ORDER(PEER_COMPARE, .compare = ask);
 	ORDER(PEER_SCHEDULE, .schedule = {3, 2, 16, 48, 30, 16, 5, 0, 1000});
 	ORDER(PEER_STANDSTILL, .standstill = {3, true, true, 1, 0, 1000, "last at step 7"});
+	ORDER(PEER_STRAGGLERS,
+	      .stragglers = {3, 1, 1, {{false, 1, 0, 2000, 1000, 500}}, {{1, true, 910000, 2000, 110000}}});
 	ORDER(PEER_ADOPT, .word = {.epoch = 3, .flag = true});
 	ORDER(PEER_INVALIDATE_PLAN, .number = 3);
 	ORDER(PEER_FINISH_STATE, .number = PEER_DISMISSED);

@@ -38,6 +38,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_RECOVERED] = "RECOVERED",
 	[PEER_SCHEDULE_WANTED] = "SCHEDULE_WANTED",
 	[PEER_SILENT] = "SILENT",
+	[PEER_PACE] = "PACE",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_RANK_WANTED] = "RANK_WANTED",
@@ -66,6 +67,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_RESUME] = "RESUME",
 	[PEER_SCHEDULE] = "SCHEDULE",
 	[PEER_STANDSTILL] = "STANDSTILL",
+	[PEER_STRAGGLERS] = "STRAGGLERS",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
 	[PEER_COMPARE] = "COMPARE",
@@ -224,6 +226,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_SILENT:
 		peer_silent_put(out, &m->silent);
 		break;
+	case PEER_PACE:
+		peer_pace_put(out, &m->pace);
+		break;
 	default: /* NOT_JOINING, NOT_RESTORING: no more than this */
 		if (is_of_save(m->type))
 			peer_save_put(out, &m->save);
@@ -295,6 +300,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_SILENT:
 		peer_silent_get(r, &m->silent);
 		return;
+	case PEER_PACE:
+		peer_pace_get(r, &m->pace);
+		return;
 	default:
 		if (is_of_save(m->type))
 			peer_save_get(r, &m->save);
@@ -352,6 +360,8 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_schedule_wanted_check(&m->schedule_wanted, err);
 	case PEER_SILENT:
 		return peer_silent_check(&m->silent, err);
+	case PEER_PACE:
+		return peer_pace_check(&m->pace, err);
 	default:
 		return is_of_save(m->type) ? peer_save_check(m->type, &m->save, err) : 0;
 	}

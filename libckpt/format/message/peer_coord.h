@@ -240,6 +240,18 @@ struct peer_silent {
 	struct suspect of[WIRE_LOCAL_MAX];
 };
 
+/* How far the ranks of the node have come, and how long they have waited: counters that only grow. */
+struct peer_pace {
+	uint64_t clock_ns; /* of the node, when it looked; no other node has that clock */
+	uint32_t n;
+	struct peer_rank_pace {
+		uint32_t rank;
+		uint64_t step;
+		uint64_t waited_ns; /* in collectives, in all */
+		uint64_t left;      /* collectives, in all */
+	} of[WIRE_LOCAL_MAX];       /* by rising rank */
+};
+
 /* From a node. */
 struct peer_report {
 	enum peer_type type;
@@ -269,6 +281,7 @@ struct peer_report {
 		struct peer_recovered recovered; /* of the job, whether or not it is still there */
 		struct peer_schedule_wanted schedule_wanted;
 		struct peer_silent silent;
+		struct peer_pace pace;
 	};
 };
 
@@ -293,6 +306,27 @@ struct peer_standstill {
 struct peer_look {
 	uint64_t step;         /* as RESTORING */
 	struct rollbacks back; /* what they give up is not wanted */
+};
+
+/* Who is late again and again in a job, after each round that was judged. Shares are of a node's time, in millionths; ratios are of own parts to
+ * those of the others, in thousandths. */
+enum { PEER_STRAGGLERS_MAX = 16, PEER_SHARE = 1000000 };
+struct peer_stragglers {
+	uint32_t epoch;
+	uint32_t n, nown;
+	struct peer_straggler {
+		bool whole;          /* the node; else the rank */
+		uint32_t rank, node; /* rank: 0 if it is the node; node: that it is or has it, in the roster */
+		uint32_t ratio;
+		uint64_t lasted_ns, lost_ns;
+	} of[PEER_STRAGGLERS_MAX]; /* nodes first; more are not told */
+	/* Those ranks of the node that is told this which were compared. */
+	struct peer_own_part {
+		uint32_t rank;
+		bool late;
+		uint32_t own, ratio;
+		uint32_t cost; /* share of the last round for which the others waited for it alone, at most */
+	} own[WIRE_LOCAL_MAX];
 };
 
 /* From the coordinator. */
@@ -321,6 +355,7 @@ struct peer_order {
 		struct peer_compare compare;
 		struct schedule schedule;
 		struct peer_standstill standstill;
+		struct peer_stragglers stragglers;
 	};
 };
 

@@ -54,6 +54,9 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_STANDSTILL:
 		peer_standstill_put(out, &m->standstill);
 		break;
+	case PEER_STRAGGLERS:
+		peer_stragglers_put(out, &m->stragglers);
+		break;
 	case PEER_COMMAND:
 		wire_command_put(out, &m->command);
 		break;
@@ -123,6 +126,9 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 		return;
 	case PEER_STANDSTILL:
 		peer_standstill_get(r, &m->standstill);
+		return;
+	case PEER_STRAGGLERS:
+		peer_stragglers_get(r, &m->stragglers);
 		return;
 	case PEER_COMMAND:
 		wire_command_get(r, &m->command);
@@ -195,6 +201,8 @@ static int check_order(const struct peer_order *m, struct err *err)
 		return rc ? err_prefix(err, rc, "%s message", peer_coord_name(m->type)) : 0;
 	case PEER_STANDSTILL:
 		return peer_standstill_check(&m->standstill, err);
+	case PEER_STRAGGLERS:
+		return peer_stragglers_check(&m->stragglers, err);
 	case PEER_COMMAND:
 		return peer_command_check(&m->command, err);
 	case PEER_ANSWER:

@@ -64,6 +64,14 @@ void peer_standstill_put(struct wbuf *out, const struct peer_standstill *m);
 void peer_standstill_get(struct rbuf *r, struct peer_standstill *m);
 int peer_standstill_check(const struct peer_standstill *m, struct err *err);
 
+/* peer_stragglers.c */
+void peer_pace_put(struct wbuf *out, const struct peer_pace *m);
+void peer_pace_get(struct rbuf *r, struct peer_pace *m);
+int peer_pace_check(const struct peer_pace *m, struct err *err);
+void peer_stragglers_put(struct wbuf *out, const struct peer_stragglers *m);
+void peer_stragglers_get(struct rbuf *r, struct peer_stragglers *m);
+int peer_stragglers_check(const struct peer_stragglers *m, struct err *err);
+
 /* peer_spill.c */
 void peer_part_put(struct wbuf *out, const struct peer_part *m);
 void peer_part_get(struct rbuf *r, struct peer_part *m);

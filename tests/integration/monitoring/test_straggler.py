@@ -18,7 +18,7 @@ case = cases.case
 daemon = single_node.Daemon(options=["--http", "127.0.0.1:0"])
 daemon.start()
 address = re.search(r"metrics at http://([^/]+)/", until(lambda: "metrics at" in daemon.text() and daemon.text(), "http"))[1]
-job = Run("-n", 3, "--job", "gpt", "--socket", daemon.socket, "--", BIN / "paced", STEP_MS, SLOW)
+job = Run("-n", 3, "--job", "gpt", "--socket", daemon.socket, "--", BIN / "paced", STEP_MS, SLOW, 1, 1)
 
 
 def get(path):
@@ -47,6 +47,7 @@ def _():
     found = until(named, "the straggler", pause=0.5)
     (episode,) = found["stragglers"]
     equal([episode["rank"], episode["until_ns"]], [1, None])
+    has(episode["text"], "rank 1 is a straggler")
     equal([rank["straggler"]["is"] for rank in found["ranks"]], [False, True, False])
     # It computes for 0.9 of a step and 0.05 lie between two, the others for a third of it.
     expect(1.8 < found["ranks"][1]["straggler"]["ratio"] < 3, found["ranks"][1]["straggler"])
@@ -56,6 +57,7 @@ def _():
     has(findings[0]["text"], "rank 1 is a straggler")
     has(daemon.text(), "job gpt: rank 1 is a straggler")
     families = prometheus.parse(get("/metrics"))
+    equal(families["ckpt_job_stragglers"].value(job_name="gpt"), 1)
     values = {r: families["ckpt_rank_straggler"].value(job_name="gpt", rank=r) for r in "012"}
     equal(values, {"0": 0, "1": 1, "2": 0})
     expect(families["ckpt_rank_straggler_cost_ratio"].value(job_name="gpt", rank="1") > 0.35, "cost")

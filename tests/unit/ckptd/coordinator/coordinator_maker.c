@@ -147,6 +147,10 @@ static void on_order(void *arg, uint32_t node, const struct peer_order *order)
 		t->standstill = order->standstill;
 		t->standstills++;
 		return;
+	case PEER_STRAGGLERS:
+		t->stragglers = order->stragglers;
+		t->paces++;
+		return;
 	case PEER_SPILL:
 		t->spills[order->spill.owner] = order->spill;
 		t->spill_orders++;

@@ -28,6 +28,8 @@ extern struct told {
 	uint32_t spill_orders;
 	uint32_t standstills;
 	struct peer_standstill standstill; /* the last */
+	uint32_t paces;
+	struct peer_stragglers stragglers; /* the last */
 	enum peer_finish_state finish;     /* the last; 0: none */
 	struct peer_spill spills[NODES];   /* the last, by owner */
 	uint32_t lost;                     /* with the last raise */

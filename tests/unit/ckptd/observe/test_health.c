@@ -180,6 +180,9 @@ Test(health, a_straggler_is_a_notice_with_its_rank_and_its_cost)
 		  "%s", f->text);
 	e->until_wall_ns = 1;
 	cr_assert_null(find(HEALTH_STRAGGLER), "it was one");
+	*e = (struct straggler_episode){.whole = true, .node = "b", .spread = true};
+	f = find(HEALTH_STRAGGLER);
+	cr_assert(f && strstr(f->text, "node b is a straggler"), "also one that is elsewhere");
 }
 
 Test(health, a_loss_that_goes_wrong_is_told_while_it_lasts)

@@ -92,12 +92,33 @@ Test(metrics, a_rank_that_is_compared_tells_whether_it_is_a_straggler)
 	head->waited.ns = 1500 * CLOCK_NS_PER_MS;
 	cr_assert(strstr(text(), "\nckpt_rank_collective_seconds_total{job_name=\"j\",rank=\"0\"} 1.500000000\n"));
 	cr_assert_not(strstr((const char *)out.data, "\nckpt_rank_straggler{"));
-	job.stragglers.now.ranks[0] = (struct straggler_rank){.compared = true, .late = true, .cost = 0.25};
+	job.stragglers.ranks[0] = (struct straggler_rank){.compared = true, .late = true, .cost = 0.25};
 	out.len = 0;
 	const char *t = text();
 	cr_assert(strstr(t, "\nckpt_rank_straggler{job_name=\"j\",rank=\"0\"} 1\n"));
 	cr_assert(strstr(t, "\nckpt_rank_straggler_cost_ratio{job_name=\"j\",rank=\"0\"} 0.25\n"));
+	cr_assert_not(strstr(t, "\nckpt_node_straggler{"), "it is on this node alone");
 	free(head);
+}
+
+Test(metrics, of_a_job_on_several_nodes_each_tells_how_many_are_stragglers_and_whether_it_is_one)
+{
+	list_push(&d.jobs.list, &job.link);
+	snprintf(job.name, sizeof(job.name), "j");
+	d.runtime.config.node = "b";
+	job.spread = true;
+	struct straggler_episode *e = job.stragglers.episodes;
+	e[0] = (struct straggler_episode){.rank = 7, .node = "a"};
+	e[1] = (struct straggler_episode){.whole = true, .node = "b", .until_wall_ns = 1};
+	job.stragglers.nepisodes = 2;
+	cr_assert(strstr(text(), "\nckpt_job_stragglers{job_name=\"j\"} 1\n"));
+	cr_assert(strstr((const char *)out.data, "\nckpt_node_straggler{job_name=\"j\"} 0\n"), "it was one");
+	e[1] = (struct straggler_episode){.whole = true, .node = "b", .lasted_ns = 4, .lost_ns = 1};
+	out.len = 0;
+	const char *t = text();
+	cr_assert(strstr(t, "\nckpt_job_stragglers{job_name=\"j\"} 2\n"));
+	cr_assert(strstr(t, "\nckpt_node_straggler{job_name=\"j\"} 1\n"));
+	cr_assert(strstr(t, "\nckpt_node_straggler_cost_ratio{job_name=\"j\"} 0.25\n"));
 }
 
 Test(metrics, a_job_that_hands_over_losses_has_them)

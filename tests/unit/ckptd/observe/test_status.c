@@ -152,12 +152,12 @@ Test(status, stragglers_are_told_of_ranks_and_of_the_job)
 	json_t *j = status(), *rank = json_array_get(json_object_get(first_job(j), "ranks"), 1);
 	cr_expect(json_is_null(json_object_get(rank, "straggler")), "nothing was compared");
 	json_decref(j);
-	job.stragglers.now.rounds = 1;
-	job.stragglers.now.ranks[1] =
+	job.stragglers.ranks[1] =
 		(struct straggler_rank){.compared = true, .late = true, .own = 0.9, .ratio = 1.8, .cost = 0.3};
 	job.stragglers.episodes[0] = (struct straggler_episode){
-		.rank = 1, .since_wall_ns = 7, .lasted_ns = 2000000, .lost_ns = 1000000, .ratio = 1.8};
-	job.stragglers.nepisodes = 1;
+		.rank = 1, .node = "a", .since_wall_ns = 7, .lasted_ns = 2000000, .lost_ns = 1000000, .ratio = 1.8};
+	job.stragglers.episodes[1] = (struct straggler_episode){.whole = true, .node = "b"};
+	job.stragglers.nepisodes = 2;
 	j = status();
 	rank = json_object_get(json_array_get(json_object_get(first_job(j), "ranks"), 1), "straggler");
 	cr_expect(json_is_true(json_object_get(rank, "is")));
@@ -167,6 +167,12 @@ Test(status, stragglers_are_told_of_ranks_and_of_the_job)
 	cr_expect(json_is_null(json_object_get(e, "until_ns")));
 	cr_expect_float_eq(json_number_value(json_object_get(e, "cost")), 0.5, 1e-9);
 	cr_expect_float_eq(json_number_value(json_object_get(e, "cost_ms")), 1, 1e-9);
+	cr_expect_eq(json_integer_value(json_object_get(e, "rank")), 1);
+	cr_expect_str_eq(json_string_value(json_object_get(e, "node")), "a");
+	e = json_array_get(json_object_get(first_job(j), "stragglers"), 1);
+	cr_expect(json_is_null(json_object_get(e, "rank")), "all of its node are late");
+	cr_expect_str_eq(json_string_value(json_object_get(e, "node")), "b");
+	cr_expect(strstr(json_string_value(json_object_get(e, "text")), "node b is a straggler"));
 	json_decref(j);
 	free(head);
 }

@@ -122,6 +122,10 @@ static struct peer_report a_report(enum peer_type type)
 				       .bytes = 1ull << 33,
 				       .op = "all_reduce"}}}};
 		break;
+	case PEER_PACE:
+		r.pace = (struct peer_pace){
+			.clock_ns = 1ull << 50, .n = 2, .of = {{3, 1ull << 40, 1ull << 41, 9}, {5, 7, 8, 1ull << 42}}};
+		break;
 	case PEER_SPILLED:
 		r.spilled = (struct peer_spilled){.owner = 2, .phase = PEER_SPILL_WRITE, .as = s10};
 		r.spilled.part = part;
@@ -162,6 +166,14 @@ static struct peer_order an_order(enum peer_type type)
 							.node = 1,
 							.silent_ns = 1ull << 33,
 							.text = "last at step 7, in no collective"};
+		break;
+	case PEER_STRAGGLERS:
+		o.stragglers = (struct peer_stragglers){
+			.epoch = 3,
+			.n = 2,
+			.nown = 1,
+			.of = {{true, 0, 1, 2000, 1ull << 40, 1ull << 39}, {false, 5, 2, 1700, 1ull << 33, 0}},
+			.own = {{5, true, 910000, 2000, 110000}}};
 		break;
 	case PEER_COMPARE:
 		o.compare = (struct peer_compare){.id = s10, .set = 9, .first = 64, .count = 2};
