@@ -109,12 +109,22 @@ static void begin(struct job *job)
 	f->apart = false;
 }
 
+/* Who was let go does not say any more that it has finished, and whoever has begun to coordinate the job meanwhile has never heard of this
+ * node: it joins when its ranks are back. */
+static void begin_anew(struct job *job)
+{
+	bool over = job->finish.stand == FINISH_OVER;
+	job->finish = (struct finish){.recalled = job->finish.recalled};
+	if (over && job->spread && !job->resize.offered)
+		participation_join(job);
+}
+
 void finish_tick(struct job *job)
 {
 	struct finish *f = &job->finish;
 	uint64_t now = clock_now();
 	if (!job->spread || job->resize.offered || !all_ended(job) || !has_arena(job)) {
-		*f = (struct finish){.recalled = f->recalled};
+		begin_anew(job);
 		return;
 	}
 	if (f->stand && f->epoch != job->epoch) /* the coordinator was heard */

@@ -11,6 +11,7 @@
 #include "control/membership.h"
 #include "daemon.h"
 #include "dispatch/coordinator_link.h"
+#include "job/finish.h"
 #include "job/halt.h"
 #include "job/rank.h"
 #include "job/resize.h"
@@ -434,4 +435,21 @@ Test(participation, who_is_turned_out_leaves_nothing_that_a_worker_reads)
 	cr_assert_eq(resize_offer(&job, 2, &offer, &err), 0, "%s", err.text);
 	cr_expect(job_rank(&job, 2) && !job_rank(&job, 0) && job.resize.plan == 3);
 	maker_free(&m);
+}
+
+/* Another daemon may have begun to coordinate the job meanwhile, which has never heard of this node, and asks for its ranks in vain. */
+Test(participation, who_was_let_go_joins_again_when_a_rank_is_back)
+{
+	struct memory mem = {.fd = -1};
+	job.epoch = 4;
+	for (uint32_t r = 0; r < job.nlocal; r++)
+		job.ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .state = RANK_LEFT};
+	job.ranks[1].mem = &mem; /* the first has none: nothing is said of shares */
+	job.finish = (struct finish){.stand = FINISH_OVER, .epoch = 4};
+	finish_tick(&job);
+	cr_expect_not(host_has(&here.control, "main"), "as long as none is there it says nothing");
+	job.ranks[1].pid = 7;
+	finish_tick(&job);
+	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
+	cr_expect_eq(job.finish.stand, FINISH_NONE);
 }
