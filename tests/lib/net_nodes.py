@@ -127,8 +127,10 @@ def talk(a, b, text):
 
 def ports(pid):
     """Of TCP, at which a process listens."""
-    mine = {os.readlink(path) for path in pathlib.Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
-    found = set()
+    mine, found = set(), set()
+    for path in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            mine.add(os.readlink(path))
     for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         words = line.split()
         if words[3] == "0A" and f"socket:[{words[9]}]" in mine:
