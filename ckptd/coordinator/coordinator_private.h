@@ -131,6 +131,7 @@ struct coord {
 	struct coord_brought brought;
 	char preface[WIRE_TEXT_MAX]; /* what is told first of all that a restore passes over */
 	struct coord_copy copy;
+	uint32_t restored_in; /* the last epoch in which the ranks have restored something */
 	struct coord_schedule schedule;
 	struct coord_standstill standstill;
 	struct straggling straggling;
@@ -229,6 +230,8 @@ struct step_id coord_newest_captured(const struct coord *c); /* epoch 0: none */
 void coord_show_replicated(struct coord *c, struct step_id id);
 /* Copies of a save are wanted; of the next one, if it is time for that; of none any more (coordinator/copy.c). */
 void coord_copy_begin(struct coord *c, struct step_id id);
+/* All ranks have restored it: the first copies of their epoch. */
+void coord_copy_restored(struct coord *c, struct step_id id);
 void coord_copy_next(struct coord *c);
 void coord_copy_forget(struct coord *c);
 /* What coord_reached hears of LEVEL_REPLICATED. */

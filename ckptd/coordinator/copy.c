@@ -19,11 +19,24 @@ void coord_copy_begin(struct coord *c, struct step_id id)
 			coord_order_save(c, n, PEER_COPY, id);
 }
 
+void coord_copy_restored(struct coord *c, struct step_id id)
+{
+	c->restored_in = c->epoch;
+	coord_copy_begin(c, id);
+}
+
+/* The ranks have gone on from something older, or are to: beside that, and what was replicated before, the copies of this would take the last
+ * slot, and no save could ever begin again. */
+static bool was_passed_over(const struct coord *c, struct step_id id)
+{
+	return (c->restored_in == c->epoch && id.epoch < c->epoch) || rollbacks_give_up(&c->back, id);
+}
+
 void coord_copy_next(struct coord *c)
 {
 	struct step_id id = coord_newest_captured(c);
 	bool running = c->copy.id.epoch && (c->copy.ended < c->world || c->copy.showing);
-	if (id.epoch && !running && step_compare(id, c->copy.id) > 0)
+	if (id.epoch && !running && !was_passed_over(c, id) && step_compare(id, c->copy.id) > 0)
 		coord_copy_begin(c, id);
 }
 

@@ -407,7 +407,7 @@ static void finish(struct coord *c)
 		if (c->nodes[n].ranks)
 			coord_order(c, n, &order);
 	if (c->epoch == epoch)
-		coord_copy_begin(c, order.choice.id); /* what took the place of a lost node has no copies yet */
+		coord_copy_restored(c, order.choice.id); /* what took the place of a lost node has no copies yet */
 }
 
 void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *f)

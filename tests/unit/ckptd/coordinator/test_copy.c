@@ -128,6 +128,18 @@ Test(coord_copy, and_of_what_could_not_be_written)
 	expect_level(LEVEL_REPLICATED);
 }
 
+static void restore_all(struct step_id id, uint64_t step)
+{
+	struct peer_restore_candidates found = {.nmemory = 1, .memory = {id}};
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_restoring(coord, from(n), step);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_found(coord, from(n), &found);
+	coord_surveyed(coord, &(struct coord_survey){.epoch = from(0).epoch});
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_fetched(coord, from(n), &(struct peer_save){.id = id, .level = WIRE_FROM_MEMORY});
+}
+
 Test(coord_copy, a_new_epoch_forgets_what_was_ordered_and_copies_what_it_restores)
 {
 	join_all();
@@ -137,18 +149,31 @@ Test(coord_copy, a_new_epoch_forgets_what_was_ordered_and_copies_what_it_restore
 		coord_reached(coord, (struct coord_from){.node = n, .epoch = 1}, s10, LEVEL_REPLICATED);
 	expect_level(LEVEL_CAPTURED);
 	join_all();
-	struct peer_restore_candidates found = {.nmemory = 1, .memory = {s10}};
-	for (uint32_t n = 0; n < NODES; n++)
-		coord_restoring(coord, from(n), UINT64_MAX);
-	for (uint32_t n = 0; n < NODES; n++)
-		coord_found(coord, from(n), &found);
-	coord_surveyed(coord, &(struct coord_survey){.epoch = from(0).epoch});
-	for (uint32_t n = 0; n < NODES; n++)
-		coord_fetched(coord, from(n), &(struct peer_save){.id = s10, .level = WIRE_FROM_MEMORY});
+	restore_all(s10, UINT64_MAX);
 	expect_order(s10, 2);
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_reached(coord, from(n), s10, LEVEL_REPLICATED);
 	expect_level(LEVEL_REPLICATED);
+}
+
+/* What is lent, what was replicated and what is copied are three slots, and there may be no more. */
+Test(coord_copy, what_a_restore_has_passed_over_is_not_copied_any_more)
+{
+	static const struct step_id s20_2 = {20, 2};
+	join_all();
+	capture(s10);
+	capture(s20);
+	capture(s30);
+	coord_lost(coord, from(1), 1, true, "died");
+	join_all();
+	restore_all(s10, s10.step);
+	expect_order(s10, 2);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_reached(coord, from(n), s10, LEVEL_REPLICATED);
+	expect_order(s10, 2);
+	reset_levels();
+	capture(s20_2);
+	expect_order(s20_2, 3);
 }
 
 static void expect_kept(struct step_id id)
