@@ -38,11 +38,11 @@ def told_alike(answers):
     return answers[0]
 
 
-def begin(ranks, step, n):
+def begin(ranks, step, n, target=STORAGE):
     """The daemon may have them back before they have heard it."""
     for rank in ranks:
         def begun(rank=rank):
-            answer = rank.ask("begin", step, STORAGE, n)
+            answer = rank.ask("begin", step, target, n)
             expect(answer.code in (0, ENOTCONN), f"rank {rank.number}:", answer)
             return answer.code == 0
         until(begun, f"rank {rank.number} goes on")
@@ -102,7 +102,7 @@ def copying():
         d.kill()
         d.start()
         all_back(d, 1)
-        rank.must("begin", 2, MEMORY, 0)
+        begin([rank], 2, 0, MEMORY)
         rank.must("begin", 3, MEMORY, 0)
         until(lambda: sum(s["state"] == "failed" for s in job(d)["snapshots"]) == 2, "two are given up")
         answer = rank.ask("begin", 4, MEMORY, 0)
