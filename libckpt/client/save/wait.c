@@ -45,11 +45,6 @@ static bool gone(const struct ckpt_snapshot *snap)
 	       shown.late_phase == LATE_GONE;
 }
 
-static int say_gone(struct err *err)
-{
-	return err_set(err, -ECANCELED, "the daemon was restarted before it had written or read it back");
-}
-
 static uint32_t epoch_now(const struct ckpt_snapshot *snap)
 {
 	return atomic_load_explicit(&stage_head(snap->stage)->epoch, memory_order_acquire);
@@ -71,7 +66,7 @@ static int dead_end(const struct ckpt_snapshot *snap, struct err *err)
 	if (atomic_load(&snap->stage->lost))
 		return err_set(err, -ECANCELED, "the daemon was restarted without the arenas");
 	if (gone(snap))
-		return say_gone(err);
+		return err_set(err, -ECANCELED, "the daemon was restarted before it had written or read it back");
 	if (stage_dropped(snap->stage, snap->slot, snap->id))
 		return err_set(err, -ECANCELED, "its outcome is no longer kept: that of %d others is", ARENA_STATUS);
 	return 0;
@@ -210,10 +205,8 @@ int ckpt_poll(ckpt_snapshot *snap)
 	rc = look(snap, &shown);
 	if (rc)
 		say_failure(snap, rc, 0, &err);
-	else if (shown.level == LEVEL_PENDING)
+	else if (shown.level < (snap->target == CKPT_STORAGE ? LEVEL_DURABLE : LEVEL_CAPTURED))
 		rc = dead_end(snap, &err);
-	else if (snap->target == CKPT_STORAGE && shown.level < LEVEL_DURABLE && gone(snap))
-		rc = say_gone(&err);
 	if (!rc)
 		return shown.level;
 	err_prefix(&err, rc, "step %" PRIu64, snap->id.step);

@@ -22,8 +22,10 @@ static void publish(struct ranks *c, uint64_t step, int level, int error)
 static ckpt_snapshot *outrun(struct ranks *c, bool seen)
 {
 	ckpt_snapshot *snap = begun(c, 120, CKPT_STORAGE);
-	if (seen)
+	if (seen) {
 		publish(c, 120, LEVEL_CAPTURED, 0);
+		cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
+	}
 	fake_epoch(c->f, 2, "rank 0 died");
 	ranks_join(c);
 	for (uint64_t step = 200; step < 200 + ARENA_STATUS; step++)
@@ -36,7 +38,9 @@ Test(ring, an_older_save_that_it_no_longer_holds_is_on_its_way_while_it_has_its_
 	struct ranks c;
 	ckpt_snapshot *snap = outrun(&c, true);
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 20), -ETIMEDOUT);
+	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED);
 	fake_free(c.f, 0, 0);
+	cr_assert_eq(ckpt_poll(snap), -ECANCELED, "who only polls would look for ever");
 	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 5000), -ECANCELED);
 	cr_assert(strstr(ckpt_error(c.s[0]), "no longer kept"), "%s", ckpt_error(c.s[0]));
 	ckpt_snapshot_free(snap);
