@@ -125,8 +125,8 @@ static bool at_work(struct server *s)
 		return true;
 	list_for(node, &s->daemon.jobs.list) {
 		const struct job *job = list_entry(node, struct job, link);
-		if (saves_at_work(&job->saves) || !restore_idle(&job->restore) ||
-		    !health_marks_idle(&job->health_marks))
+		if (saves_at_work(&job->saves) || host_busy(&s->daemon.control, job->name) ||
+		    !restore_idle(&job->restore) || !health_marks_idle(&job->health_marks))
 			return true;
 	}
 	return spills_at_work(&s->daemon.jobs) || hosts_at_work(&s->daemon.control);

@@ -50,7 +50,7 @@ void reload_apply(struct daemon *d, struct sources *fresh)
 		struct job *job = list_entry(node, struct job, link);
 		apply(fresh, SCOPE_JOB, job->name, &job->policy);
 		saves_pump(&job->saves);
-		gc_want(d->storage.gc, job);
+		gc_want(d->storage.gc, job->name, &job->policy);
 	}
 	if (d->runtime.sources != d->runtime.first_sources)
 		sources_free(d->runtime.sources);

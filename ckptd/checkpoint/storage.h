@@ -8,6 +8,7 @@
 struct catalog;
 struct disk;
 struct gc;
+struct policy;
 struct space;
 
 struct storage {
@@ -20,5 +21,8 @@ struct storage {
 	struct catalog *catalog; /* catalog/catalog.h; NULL: none */
 	struct gc *gc;           /* upkeep/gc.h; NULL: no store */
 };
+
+/* What the policy of a job does not keep is to go (upkeep/gc.c); NULL: no store. The job may end before its round comes. */
+void gc_want(struct gc *gc, const char *job, const struct policy *policy);
 
 #endif

@@ -209,7 +209,7 @@ static void greet(struct client *c, uint32_t seq)
 	struct wire_welcome m = {.protocol = WIRE_PROTOCOL,
 				 .epoch = c->job ? c->job->epoch : 0,
 				 .storage = config->store != NULL,
-				 .peers = c->job && copies_wanted(c->job),
+				 .peers = c->job && copies_wanted(&c->job->copies),
 				 .spread = c->job && c->job->spread};
 	const struct roster *roster = c->connections->operators->peers->roster;
 	snprintf(m.node, sizeof(m.node), "%s", config->node);

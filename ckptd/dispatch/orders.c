@@ -44,7 +44,7 @@ static void adopt(struct job *job, const struct peer_word *word)
 
 static void freeze(struct job *job)
 {
-	copies_epoch(&job->copies);
+	copying_epoch(job);
 	/* Arenas first: from here on no rank of the old epoch gets anything promoted, whatever it is doing. */
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
@@ -133,7 +133,7 @@ static void obey(struct job *job, const struct peer_order *order)
 		restore_finish(&job->restore, &order->choice);
 		return;
 	case PEER_REFUSE:
-		copies_refused(&job->copies, order->refuse.rc);
+		copying_refused(job, order->refuse.rc);
 		restore_refuse(&job->restore, order->refuse.rc, order->refuse.text, order->refuse.why);
 		return;
 	case PEER_LEVEL:
@@ -143,7 +143,7 @@ static void obey(struct job *job, const struct peer_order *order)
 		saves_fail(&job->saves, order->save.id, order->save.flag, order->save.rc, order->save.text);
 		return;
 	case PEER_COPY:
-		copies_order(&job->copies, order->save.id);
+		copying_order(job, order->save.id);
 		return;
 	case PEER_PIN_REPLICATED:
 		copies_replicated(&job->copies, order->save.id);

@@ -278,7 +278,7 @@ static int open_replica(struct dispatch *dispatch, struct err *err)
 					      .self = dispatch->peers->self,
 					      .bandwidth = &dispatch->runtime->config.net_bandwidth,
 					      .patience_ns = PATIENCE_S * CLOCK_NS_PER_S,
-					      .find = copies_find,
+					      .find = copying_find,
 					      .arg = dispatch->jobs};
 	return replica_new(&config, &dispatch->peers->replica) ? err_set(err, -ENOMEM, "no memory for copies") : 0;
 }

@@ -414,7 +414,8 @@ void job_bye(struct rank *rank, uint32_t seq)
 	member_forget_table(rank);
 	log_debug("job %s: rank %u has finished", rank->job->name, rank->id);
 	client_send(rank->client, WIRE_BYE, seq, &body, NULL, 0);
-	queue_finish(&rank->job->saves);
+	if (job_finished(rank->job))
+		queue_finish(&rank->job->saves);
 }
 
 /* Whoever waits here waits for all ranks: those that have finished are needed again. Where a process of one is left, it may still come by

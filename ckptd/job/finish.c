@@ -30,16 +30,11 @@ static bool has_arena(const struct job *job)
 	return false;
 }
 
-static bool idle(const struct job *job)
-{
-	return saves_idle(&job->saves) && restore_idle(&job->restore) && health_marks_idle(&job->health_marks);
-}
-
 /* Of what it had under way when the coordinator was lost nobody says what becomes of it, unless it joins in another epoch. */
 bool finish_stands(const struct job *job)
 {
 	const struct finish *f = &job->finish;
-	return f->stand && f->epoch == job->epoch && job_finished(job) && (!f->apart || idle(job));
+	return f->stand && f->epoch == job->epoch && job_finished(job) && (!f->apart || job_idle(job));
 }
 
 static void let_go(struct job *job, const char *why)

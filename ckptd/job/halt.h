@@ -28,6 +28,8 @@ void halt_tick(struct job *job);
 void halt_together(struct job *job);
 /* It has one. */
 void halt_joined(struct job *job);
+/* A checkpoint has become durable. */
+void halt_durable(struct job *job);
 /* The coordinator cannot be reached any more. */
 void halt_apart(struct job *job);
 /* How long the job is expected to need from being asked until it has ended: a step and a save, each twice as long as 99% of them were,

@@ -140,7 +140,7 @@ static struct interval_limits limits_of(const struct job *job)
 {
 	return (struct interval_limits){.automatic = job->policy.interval == INTERVAL_AUTO,
 					.storage = job->storage->root >= 0,
-					.copies = copies_wanted(job) != 0,
+					.copies = copies_wanted(&job->copies) != 0,
 					.nodes = ceil((double)job->world / (double)job->nlocal),
 					.overhead = (double)job->policy.interval_overhead / 100,
 					.most = (double)job->policy.interval_most_ms / 1e3};

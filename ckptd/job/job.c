@@ -10,6 +10,7 @@
 #include "job/participation.h"
 #include "job/rank.h"
 #include "job/recovery_notes.h"
+#include "job/saving.h"
 #include "participant/room.h"
 #include "replication/room.h"
 
@@ -111,8 +112,8 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	job->dormant_ns = clock_now();
 	sources_fill(jobs->runtime->sources, SCOPE_JOB, job->name, &job->policy);
 	init_ranks(job);
-	saves_init(&job->saves, job);
-	copies_init(&job->copies, job);
+	job_init_saves(job);
+	copying_init(job);
 	restore_init(&job->restore, job);
 	job_init_marks(job);
 	job_init_recoveries(job);
@@ -131,7 +132,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 		participation_knows(job, WITNESS_ARENA, former_epoch(job->former));
 	/* On another node its round could hold the lock of the job just when the coordinator wants to take it. */
 	if (!job->spread || host_here(jobs->control, job->name))
-		gc_want(jobs->storage->gc, job);
+		gc_want(jobs->storage->gc, job->name, &job->policy);
 	if (!job->world)
 		log_info("job %s: its launcher waits for a plan", job->name);
 	else if (job->spread)
@@ -166,7 +167,7 @@ void job_free(struct job *job)
 	save_stats_end(&job->save_stats, NULL);
 	recoveries_end(&job->recovery_log);
 	recoveries_free(&job->recovery_log);
-	copies_end(&job->copies);
+	copying_end(job);
 	saves_free(&job->saves);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_end(&job->ranks[r]);
@@ -289,8 +290,7 @@ static int get_job(struct jobs *jobs, const struct wire_hello *hello, struct job
 	}
 	if (job && !has_shape(job, hello)) {
 		bool alive = job_alive(job) && !outdated;
-		if (alive || !saves_idle(&job->saves) || !restore_idle(&job->restore) ||
-		    !health_marks_idle(&job->health_marks))
+		if (alive || !job_idle(job))
 			return err_set(err, alive ? -EBUSY : -EAGAIN,
 				       "job '%s' runs with world size %u, %u of them here; world size %u, %u of them "
 				       "here, must wait until it has ended",

@@ -14,6 +14,7 @@
 #include "base/repeat.h"
 #include "config/setting.h"
 #include "coordinator/room.h"
+#include "job/copying.h"
 #include "job/finish.h"
 #include "job/halt.h"
 #include "job/interval.h"
@@ -29,7 +30,6 @@
 #include <sys/types.h>
 
 struct control;
-struct gc;
 struct job;
 struct jobs;
 struct peers;
@@ -67,7 +67,6 @@ struct rank {
 	bool resumed; /* came back to a restarted daemon in the middle of an epoch */
 	struct waiting registering, joining, restoring;
 	uint64_t restore_step;
-	struct step_id left_out; /* the last step of which it was seen to have had no slot */
 	uint32_t address_len;
 	uint8_t address[WIRE_ADDRESS_MAX];
 	struct pace pace;
@@ -101,6 +100,7 @@ struct job {
 	struct client *launcher;
 	struct saves saves;
 	struct copies copies;
+	struct copying copying;
 	struct restore restore;
 	struct health_marks health_marks;
 	struct resize resize;
@@ -158,18 +158,15 @@ void job_yield(struct job *job);
 bool job_tick(struct job *job);
 /* It has a process, or a launcher, that is there. */
 bool job_alive(const struct job *job);
+/* Nothing runs or is wanted: no save, restore or health mark of it, and no directory of a checkpoint. */
+bool job_idle(const struct job *job);
 void job_free(struct job *job);
 
 /* The service manager holds the rank's arena, too, as soon as it is ready; or no longer. When the daemon ends nothing is dropped: the
  * next one takes it from there. */
 void job_keep_arena(struct rank *rank);
 void job_drop_arena(struct rank *rank);
-/* For what saves and restores have to tell, from below. */
-void job_event(struct job *job, struct step_id id, int rc, const char *text);
-/* What the job's retention gives up is to go (upkeep/gc.c); NULL: no store. The job may end before its round comes. */
-void gc_want(struct gc *gc, const struct job *job);
-/* A checkpoint has become durable (job/halt.c). */
-void halt_durable(struct job *job);
+/* For what restores have to tell, from below. */
 /* Answers a waiting request with an error (job/barriers.c). */
 void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -64,10 +64,15 @@ static bool holds_anything(const struct job *job)
 	return false;
 }
 
+bool job_idle(const struct job *job)
+{
+	return saves_idle(&job->saves) && !host_busy(job->control, job->name) && restore_idle(&job->restore) &&
+	       health_marks_idle(&job->health_marks);
+}
+
 static bool may_end(struct job *job, uint64_t now)
 {
-	if (!saves_idle(&job->saves) || !restore_idle(&job->restore) || !health_marks_idle(&job->health_marks) ||
-	    job->launcher)
+	if (!job_idle(job) || job->launcher)
 		return false;
 	bool left = all_left(job), waits = left && former_waits(job, !job->dormant_ns);
 	if ((left && !waits) || !holds_anything(job) || job->yields)
@@ -90,7 +95,7 @@ bool job_tick(struct job *job)
 	participation_tick(job);
 	member_expire(job, now);
 	rank_watch_missing(job, now);
-	copies_tick(&job->copies);
+	copying_tick(job);
 	restore_pump(&job->restore);
 	resize_tick(job);
 	finish_tick(job);

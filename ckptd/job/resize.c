@@ -11,6 +11,7 @@
 #include "job/jobs.h"
 #include "job/participation.h"
 #include "job/rank.h"
+#include "job/saving.h"
 #include "participant/room.h"
 #include "replication/room.h"
 #include "runtime/room.h"
@@ -179,10 +180,10 @@ static void clear(struct job *job)
 	struct saves *saves = &job->saves, old = *saves;
 	save_stats_end(&job->save_stats, NULL);
 	recoveries_end(&job->recovery_log);
-	copies_leave(&job->copies);
-	copies_init(&job->copies, job);
+	copying_leave(job);
+	copying_init(job);
 	saves_free(saves);
-	saves_init(saves, job);
+	job_init_saves(job);
 	saves->committed = old.committed;
 	saves->failed = old.failed;
 	saves->verified = old.verified;

@@ -170,7 +170,7 @@ static bool take(struct spill *r)
 	struct memory *mem;
 	uint32_t slot, rank = r->ids[r->n];
 	struct step_id id = r->order.bring.id;
-	if (!copies_find(r->jobs, r->job, rank, id, &mem, &slot)) {
+	if (!copying_find(r->jobs, r->job, rank, id, &mem, &slot)) {
 		memory_get(mem);
 		mem->slots[slot].copies++;
 	} else if (replica_pin(r->jobs->peers->replica, r->job, rank, id, &mem, &slot)) {

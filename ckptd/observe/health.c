@@ -295,12 +295,12 @@ static void look_at_loss(struct look *look)
 static void look_at_copies(struct look *look)
 {
 	const struct copies *c = &look->job->copies;
-	unsigned n = copies_missing(c);
+	const char *why = look->job->copying.why.text;
+	unsigned n = copying_missing(look->job);
 	if (n)
 		add(look, HEALTH_COPIES_MISSING,
 		    "step %lu of %u rank%s has not the copies on other nodes that it should: %s",
-		    (unsigned long)c->id.step, n, n > 1 ? "s" : "",
-		    c->why.text[0] ? c->why.text : "a node that held some is lost");
+		    (unsigned long)c->id.step, n, n > 1 ? "s" : "", why[0] ? why : "a node that held some is lost");
 }
 
 static void look_at_restore(struct look *look)

@@ -255,15 +255,17 @@ static json_t *holders_json(const struct job *job, unsigned *held)
 static json_t *copies_json(const struct job *job)
 {
 	const struct copies *c = &job->copies;
+	const char *why = job->copying.why.text;
 	unsigned held;
-	if (!copies_wanted(job))
+	if (!copies_wanted(c))
 		return json_null();
 	json_t *holders = holders_json(job, &held);
-	return json_pack("{s:i, s:o, s:o, s:i, s:o, s:b, s:i, s:o}", "wanted", (int)copies_wanted(job), "step",
+	return json_pack("{s:i, s:o, s:o, s:i, s:o, s:b, s:i, s:o}", "wanted", (int)copies_wanted(c), "step",
 			 c->id.epoch ? json_integer((json_int_t)c->id.step) : json_null(), "epoch",
 			 c->id.epoch ? json_integer((json_int_t)c->id.epoch) : json_null(), "held", (int)held,
-			 "holders", holders, "under_way", (c->todo | c->sending) != 0, "ranks_missing",
-			 (int)copies_missing(c), "error", c->why.text[0] ? plain_json_text(c->why.text) : json_null());
+			 "holders", holders, "under_way", (job->copying.todo | job->copying.sending) != 0,
+			 "ranks_missing", (int)copying_missing(job), "error",
+			 why[0] ? plain_json_text(why) : json_null());
 }
 
 static json_t *fault_json(const struct fault_record *f)

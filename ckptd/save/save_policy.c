@@ -3,7 +3,6 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "checkpoint/room.h"
-#include "job/job.h"
 #include "runtime/room.h"
 #include "save/saves_private.h"
 
@@ -16,9 +15,9 @@ static void take_number(struct saves *saves, struct snapshot *s)
 {
 	if (s->due || s->passed_over)
 		return;
-	uint64_t every = saves->job->policy.persist_every;
+	uint64_t every = saves->of.policy->persist_every;
 	/* A reload may have made the interval shorter. */
-	s->due = !saves->until_due || saves->until_due >= every || saves->job->stop;
+	s->due = !saves->until_due || saves->until_due >= every || *saves->of.stop;
 	s->passed_over = !s->due;
 	saves->until_due = s->due ? every - 1 : saves->until_due - 1;
 }
@@ -29,22 +28,14 @@ static void pass_over(const struct saves *saves, struct snapshot *s)
 	if (s->passed_over && !s->promoted && s->state == SNAPSHOT_CAPTURED)
 		snapshot_stay(s, -EOPNOTSUPP,
 			      "stays in memory: the policy persist-every = %lu writes one save in %lu to storage",
-			      (unsigned long)saves->job->policy.persist_every,
-			      (unsigned long)saves->job->policy.persist_every);
+			      (unsigned long)saves->of.policy->persist_every,
+			      (unsigned long)saves->of.policy->persist_every);
 }
 
 void queue_failed(struct saves *saves, const struct snapshot *s)
 {
 	if (s->due)
 		saves->until_due = 0;
-}
-
-static bool all_finished(const struct job *job)
-{
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].state != RANK_LEFT)
-			return false;
-	return true;
 }
 
 static void promote(struct saves *saves, struct snapshot *s)
@@ -58,40 +49,40 @@ static void promote(struct saves *saves, struct snapshot *s)
 
 void queue_finish(struct saves *saves)
 {
-	if (!saves_decide(saves) || !all_finished(saves->job))
+	if (!saves_decide(saves))
 		return;
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
-	bool lost = saves->until_due + 1 < saves->job->policy.persist_every;
-	if (!newest || !lost || newest->state != SNAPSHOT_CAPTURED || newest->commit || saves->job->storage->root < 0)
+	bool lost = saves->until_due + 1 < saves->of.policy->persist_every;
+	if (!newest || !lost || newest->state != SNAPSHOT_CAPTURED || newest->commit || saves->of.storage->root < 0)
 		return;
-	log_info("job %s: the last saves were passed over: step %lu is written after all", saves->job->name,
+	log_info("job %s: the last saves were passed over: step %lu is written after all", saves->of.name,
 		 (unsigned long)newest->id.step);
 	promote(saves, newest);
 }
 
 int queue_flush(struct saves *saves, struct step_id *id, struct err *err)
 {
-	if (saves->job->storage->root < 0)
+	if (saves->of.storage->root < 0)
 		return err_set(err, -EINVAL, "this daemon has no store: start ckptd with --store");
 	if (!saves_decide(saves))
 		return err_set(err, -EINVAL,
 			       "job %s: what is written is decided on the node of rank 0: ask the ckptd there",
-			       saves->job->name);
+			       saves->of.name);
 	struct snapshot *newest = saves_in_memory(saves, UINT64_MAX);
 	if (!newest)
-		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", saves->job->name);
+		return err_set(err, -ENOENT, "job %s has no snapshot that is complete in memory", saves->of.name);
 	if (newest->state == SNAPSHOT_CAPTURED && newest->storage_rc && !newest->stays)
 		return err_set(
 			err, newest->storage_rc,
 			"job %s: step %lu has failed, and nothing is written twice under a name; the next one can "
 			"be: %s",
-			saves->job->name, (unsigned long)newest->id.step, newest->err.text);
+			saves->of.name, (unsigned long)newest->id.step, newest->err.text);
 	if (snapshot_is_partial(newest))
 		return err_set(err, -EINVAL,
 			       "job %s: its ranks have restored step %lu of epoch %u and register less than was saved: "
 			       "as that "
 			       "step it cannot be written; the next save can be",
-			       saves->job->name, (unsigned long)newest->id.step, newest->id.epoch);
+			       saves->of.name, (unsigned long)newest->id.step, newest->id.epoch);
 	*id = newest->id;
 	if (newest->state == SNAPSHOT_CAPTURED && !newest->commit)
 		promote(saves, newest);
@@ -135,7 +126,7 @@ static bool waits(const struct snapshot *s)
 /* What no policy lets through. */
 static void give_up_hopeless(struct saves *saves, struct snapshot *s)
 {
-	if (saves->job->storage->root < 0)
+	if (saves->of.storage->root < 0)
 		snapshot_fail_storage(s, -EINVAL,
 				      "this daemon has no store: start ckptd with --store, or save to memory");
 	else if (s->id.epoch > EPOCH_MAX)
@@ -150,8 +141,8 @@ static void give_up_hopeless(struct saves *saves, struct snapshot *s)
 
 bool saves_lack_slots(const struct saves *saves)
 {
-	for (uint32_t r = 0; r < saves->job->nlocal; r++) {
-		const struct memory *mem = saves->job->ranks[r].mem;
+	for (uint32_t r = 0; r < *saves->of.nlocal; r++) {
+		const struct memory *mem = saved_rank(saves, r).mem;
 		uint32_t n = 0;
 		for (uint32_t i = 0; mem && i < mem->nslots; i++)
 			n += mem->slots[i].used;
@@ -205,21 +196,21 @@ static struct snapshot *choose_newest(struct saves *saves)
 
 static uint64_t room(const struct saves *saves)
 {
-	const struct policy *policy = &saves->job->policy;
-	uint64_t slots = saves->job->nslots > ARENA_SLOTS_MIN ? saves->job->nslots - ARENA_SLOTS_MIN : 0;
+	const struct policy *policy = saves->of.policy;
+	uint64_t slots = *saves->of.nslots > ARENA_SLOTS_MIN ? *saves->of.nslots - ARENA_SLOTS_MIN : 0;
 	return policy->save_policy == SAVE_REFUSE ? 0 : min_u64(policy->save_queue, slots);
 }
 
 static void refuse(struct saves *saves, struct snapshot *s, uint64_t waiting)
 {
-	if (saves->job->policy.save_policy == SAVE_REFUSE)
+	if (saves->of.policy->save_policy == SAVE_REFUSE)
 		snapshot_stay(s, -EBUSY, "not written: step %lu is still being written, and the policy is to refuse",
 			      (unsigned long)saves->committing->id.step);
 	else
 		snapshot_stay(s, -EBUSY,
 			      "not written: %lu saves wait for the disk already, the most with save-queue = %lu and %u "
 			      "slots (CKPT_SLOTS)",
-			      (unsigned long)waiting, (unsigned long)saves->job->policy.save_queue, saves->job->nslots);
+			      (unsigned long)waiting, (unsigned long)saves->of.policy->save_queue, *saves->of.nslots);
 }
 
 /* In order; what finds the disk busy and the queue full is refused. A free disk takes the first one, which does not wait. */
@@ -250,6 +241,6 @@ struct snapshot *queue_next(struct saves *saves)
 		give_up_hopeless(saves, s);
 	}
 	struct snapshot *next =
-		saves->job->policy.save_policy == SAVE_NEWEST ? choose_newest(saves) : choose_first(saves);
-	return saves->committing || saves->job->runtime->stopping ? NULL : next;
+		saves->of.policy->save_policy == SAVE_NEWEST ? choose_newest(saves) : choose_first(saves);
+	return saves->committing || saves->of.runtime->stopping ? NULL : next;
 }

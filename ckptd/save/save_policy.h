@@ -24,7 +24,7 @@ struct snapshot *queue_next(struct saves *saves);
 int queue_flush(struct saves *saves, struct step_id *id, struct err *err);
 /* It failed, in memory or towards storage, or was refused. */
 void queue_failed(struct saves *saves, const struct snapshot *s);
-/* A rank has finished; when it was the last one, writes what would be lost otherwise. */
+/* All ranks here have finished: what would be lost otherwise is written. */
 void queue_finish(struct saves *saves);
 
 #endif

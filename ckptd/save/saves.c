@@ -6,21 +6,21 @@
 #include "base/log.h"
 #include "catalog/room.h"
 #include "checkpoint/room.h"
-#include "job/job.h"
 #include "participant/room.h"
 #include "runtime/room.h"
 #include "save/save_policy.h"
+#include "save/save_stats.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define VERIFY_PATIENCE (5 * CLOCK_NS_PER_S)
 
-void saves_init(struct saves *saves, struct job *job)
+void saves_init(struct saves *saves, const struct saved_job *of)
 {
-	*saves = (struct saves){.job = job, .bucket = {.rate = &job->policy.write_bandwidth}};
+	*saves = (struct saves){.of = *of, .bucket = {.rate = &of->policy->write_bandwidth}};
 	list_init(&saves->snapshots);
-	save_stats_of(&job->save_stats, job->runtime, job->name, &job->world);
+	save_stats_of(of->stats, of->runtime, of->name, of->world);
 }
 
 void saves_free(struct saves *saves)
@@ -65,7 +65,7 @@ static int find_or_make(struct saves *saves, struct step_id id, struct snapshot 
 	*out = saves_find(saves, id);
 	if (*out)
 		return 0;
-	int rc = snapshot_new(saves, id, saves->job->nlocal, out);
+	int rc = snapshot_new(saves, id, *saves->of.nlocal, out);
 	if (!rc)
 		saves_insert(saves, *out);
 	return rc;
@@ -85,7 +85,7 @@ bool saves_undecided(const struct saves *saves)
 {
 	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if (s->id.epoch < saves->job->epoch && snapshot_undecided(s))
+		if (s->id.epoch < *saves->of.epoch && snapshot_undecided(s))
 			return true;
 	}
 	return false;
@@ -102,7 +102,7 @@ static void discard_slot(struct memory *mem, uint32_t slot, bool orphan)
 	}
 }
 
-static void take_slot(struct saves *saves, struct rank *rank, uint32_t slot)
+static void take_slot(struct saves *saves, uint32_t index, const struct saved_rank *rank, uint32_t slot)
 {
 	struct memory *mem = rank->mem;
 	struct arena_slot *s = &mem->head->slots[slot];
@@ -111,8 +111,8 @@ static void take_slot(struct saves *saves, struct rank *rank, uint32_t slot)
 	bool orphan = mem->adopted && !rank->rejoined;
 	struct snapshot *snap;
 	/* Only what the arena brought along may be of an earlier epoch; a living writer of an old epoch changes nothing. */
-	if (id.step > STEP_MAX || id.epoch > saves->job->epoch || !id.epoch ||
-	    (id.epoch < saves->job->epoch && !mem->adopted)) {
+	if (id.step > STEP_MAX || id.epoch > *saves->of.epoch || !id.epoch ||
+	    (id.epoch < *saves->of.epoch && !mem->adopted)) {
 		discard_slot(mem, slot, orphan);
 		return;
 	}
@@ -120,32 +120,32 @@ static void take_slot(struct saves *saves, struct rank *rank, uint32_t slot)
 		saves->begun = id;
 	int rc = find_or_make(saves, id, &snap);
 	if (!rc)
-		rc = snap->state == SNAPSHOT_OPEN ? snapshot_add(snap, rank->index, mem, slot, orphan) : -ESTALE;
+		rc = snap->state == SNAPSHOT_OPEN ? snapshot_add(snap, index, mem, slot, orphan) : -ESTALE;
 	if (rc)
 		discard_slot(mem, slot, orphan);
 }
 
 /* A step that it had no slot for: others have begun it, or will, on this node or on another one. */
-static void hear_left_out(struct saves *saves, struct rank *rank)
+static void hear_left_out(struct saves *saves, uint32_t index, const struct memory *mem)
 {
-	struct step_id id = arena_left_out(rank->mem->head);
-	if (id.step > STEP_MAX || id.epoch != saves->job->epoch || !step_compare(id, rank->left_out))
+	struct step_id id = arena_left_out(mem->head);
+	if (id.step > STEP_MAX || id.epoch != *saves->of.epoch || !step_compare(id, saves->left_out[index]))
 		return;
-	rank->left_out = id;
-	if (saves->job->spread && !saves_find(saves, id))
-		participant_say(saves->job, &(struct peer_report){.type = PEER_LEFT_OUT, .save = {.id = id}});
+	saves->left_out[index] = id;
+	if (*saves->of.spread && !saves_find(saves, id))
+		participant_say(saves->of.job, &(struct peer_report){.type = PEER_LEFT_OUT, .save = {.id = id}});
 }
 
-static void scan_rank(struct saves *saves, struct rank *rank)
+static void scan_rank(struct saves *saves, uint32_t index, const struct saved_rank *rank)
 {
 	struct memory *mem = rank->mem;
 	for (uint32_t i = 0; i < mem->nslots; i++) {
 		if (mem->slots[i].used)
 			continue;
 		if (atomic_load_explicit(&mem->head->slots[i].state, memory_order_acquire) == SLOT_CAPTURING)
-			take_slot(saves, rank, i);
+			take_slot(saves, index, rank, i);
 	}
-	hear_left_out(saves, rank);
+	hear_left_out(saves, index, mem);
 }
 
 /* A rank that had no slot for it, has begun a later step, or has finished, will never begin this one. */
@@ -154,21 +154,21 @@ static void give_up_skipped(struct saves *saves, struct snapshot *s)
 	for (uint32_t r = 0; r < s->nparts; r++) {
 		if (s->parts[r].state != PART_ABSENT)
 			continue;
-		const struct rank *rank = &saves->job->ranks[r];
-		if (rank->state == RANK_LEFT) {
-			snapshot_fail(s, -ECANCELED, "rank %u has finished without beginning step %lu", rank->id,
+		const struct saved_rank rank = saved_rank(saves, r);
+		if (rank.finished) {
+			snapshot_fail(s, -ECANCELED, "rank %u has finished without beginning step %lu", rank.id,
 				      (unsigned long)s->id.step);
 			return;
 		}
-		if (!step_compare(rank->left_out, s->id)) {
-			snapshot_fail(s, -ECANCELED, "rank %u had no free slot for step %lu", rank->id,
+		if (!step_compare(saves->left_out[r], s->id)) {
+			snapshot_fail(s, -ECANCELED, "rank %u had no free slot for step %lu", rank.id,
 				      (unsigned long)s->id.step);
 			return;
 		}
 		for (struct list *node = s->link.next; node != &saves->snapshots; node = node->next) {
 			if (snapshot_of(node)->parts[r].state == PART_ABSENT)
 				continue;
-			snapshot_fail(s, -ECANCELED, "rank %u skipped step %lu and began step %lu", rank->id,
+			snapshot_fail(s, -ECANCELED, "rank %u skipped step %lu and began step %lu", rank.id,
 				      (unsigned long)s->id.step, (unsigned long)snapshot_of(node)->id.step);
 			return;
 		}
@@ -177,12 +177,12 @@ static void give_up_skipped(struct saves *saves, struct snapshot *s)
 
 void saves_follow(struct saves *saves)
 {
-	if (!saves->job->epoch)
+	if (!*saves->of.epoch)
 		return; /* what stands in the slots cannot be told from what is not of this job's time */
-	for (uint32_t r = 0; r < saves->job->nlocal; r++) {
-		struct rank *rank = &saves->job->ranks[r];
-		if (rank->mem && (rank->arena_sent || rank->mem->inspected))
-			scan_rank(saves, rank);
+	for (uint32_t r = 0; r < *saves->of.nlocal; r++) {
+		const struct saved_rank rank = saved_rank(saves, r);
+		if (rank.mem && rank.in_use)
+			scan_rank(saves, r, &rank);
 	}
 	/* What the coordinator hears it may answer before it returns, with the end of what it heard of. */
 	saves->walking++;
@@ -238,15 +238,15 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	for (uint32_t r = 0; r < s->nparts; r++)
 		s->commit_ranks[r] = (struct node_part_rank){
 			.mem = s->parts[r].mem, .slot = s->parts[r].slot, .leaves = s->parts[r].leaves};
-	c->disk = saves->job->storage->disk;
-	c->throttle = &saves->job->storage->writes;
+	c->disk = saves->of.storage->disk;
+	c->throttle = &saves->of.storage->writes;
 	c->bucket = &saves->bucket;
 	c->previous = &saves->previous;
-	c->full_every = saves->job->policy.full_every;
-	c->packing = saves->job->policy.compress == COMPRESS_ZSTD ? &saves->job->storage->packing : NULL;
-	c->root = saves->job->storage->root;
+	c->full_every = saves->of.policy->full_every;
+	c->packing = saves->of.policy->compress == COMPRESS_ZSTD ? &saves->of.storage->packing : NULL;
+	c->root = saves->of.storage->root;
 	c->id = s->id;
-	c->world = saves->job->world;
+	c->world = *saves->of.world;
 	c->nranks = s->nparts;
 	c->ranks = s->commit_ranks;
 	c->digests_ready = s->state >= SNAPSHOT_CAPTURED;
@@ -255,8 +255,8 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	c->failed = commit_failed;
 	c->done = commit_done;
 	c->arg = s;
-	snprintf(c->job, sizeof(c->job), "%s", saves->job->name);
-	snprintf(c->node, sizeof(c->node), "%s", saves->job->runtime->config.node);
+	snprintf(c->job, sizeof(c->job), "%s", saves->of.name);
+	snprintf(c->node, sizeof(c->node), "%s", saves->of.runtime->config.node);
 	s->commit = c;
 	s->commit_ns = clock_now();
 	saves->committing = s;
@@ -277,7 +277,10 @@ bool saves_wants_commit(const struct snapshot *s)
 
 bool saves_decide(const struct saves *saves)
 {
-	return !saves->job->spread || job_rank(saves->job, 0);
+	for (uint32_t r = 0; *saves->of.spread && r < *saves->of.nlocal; r++)
+		if (!saves_rank(saves, r))
+			return true;
+	return !*saves->of.spread;
 }
 
 /* The disk writes one snapshot at a time: the one that was ordered, else the one that is chosen here. */
@@ -304,19 +307,18 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	if (rc == -EBADMSG) /* the previous checkpoint may have the same file */
 		previous_forget(&saves->previous);
 	if (!rc && err->text[0]) {
-		log_warn("job %s: step %lu epoch %u: %s", saves->job->name, (unsigned long)id.step, id.epoch,
-			 err->text);
-		catalog_event(saves->job->storage->catalog, saves->job->name, id, "repaired", err->text);
+		log_warn("job %s: step %lu epoch %u: %s", saves->of.name, (unsigned long)id.step, id.epoch, err->text);
+		catalog_event(saves->of.storage->catalog, saves->of.name, id, "repaired", err->text);
 	}
 	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
-		catalog_verified(saves->job->storage->catalog, saves->job->name, id, rc);
+		catalog_verified(saves->of.storage->catalog, saves->of.name, id, rc);
 	if (s && s->verify == VERIFY_READING)
 		s->verify = VERIFY_AWAITED;
 	if (s && !rc)
-		participant_reached(saves->job, id, LEVEL_VERIFIED);
+		participant_reached(saves->of.job, id, LEVEL_VERIFIED);
 	else if (s)
 		snapshot_fail(s, rc, "reading back found: %s", err->text);
-	gc_want(saves->job->storage->gc, saves->job);
+	gc_want(saves->of.storage->gc, saves->of.name, saves->of.policy);
 	saves_pump(saves);
 }
 
@@ -345,7 +347,7 @@ static void bound_verify(struct saves *saves)
 		if (!here)
 			continue;
 		log_info("job %s: step %lu epoch %u is not read back: %d later checkpoints wait for that",
-			 saves->job->name, (unsigned long)s->id.step, s->id.epoch, ARENA_STATUS);
+			 saves->of.name, (unsigned long)s->id.step, s->id.epoch, ARENA_STATUS);
 	}
 }
 
@@ -353,7 +355,7 @@ static void bound_verify(struct saves *saves)
 static void pump_verify(struct saves *saves)
 {
 	bound_verify(saves);
-	if (saves->verifying || saves->job->runtime->stopping || (saves->committing && !overdue(saves)))
+	if (saves->verifying || saves->of.runtime->stopping || (saves->committing && !overdue(saves)))
 		return;
 	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
 		struct snapshot *s = snapshot_of(node);
@@ -362,13 +364,13 @@ static void pump_verify(struct saves *saves)
 		s->verify = VERIFY_READING;
 		struct donor donor;
 		int rc = snapshot_donor(s, &donor);
-		struct readback what = {.job = saves->job->name,
+		struct readback what = {.job = saves->of.name,
 					.id = s->id,
-					.rate = saves->job->policy.read_bandwidth,
+					.rate = saves->of.policy->read_bandwidth,
 					.donor = donor,
-					.store = saves->job->runtime->config.store,
-					.meter = &saves->job->storage->reads,
-					.pool = saves->job->runtime->reader,
+					.store = saves->of.runtime->config.store,
+					.meter = &saves->of.storage->reads,
+					.pool = saves->of.runtime->reader,
 					.done = verify_done,
 					.arg = saves};
 		rc = rc ? rc : readback_start(&what, &saves->verifying);
@@ -403,7 +405,7 @@ bool saves_busy(const struct saves *saves)
 	return false;
 }
 
-static bool at_work_here(const struct saves *saves)
+bool saves_at_work(const struct saves *saves)
 {
 	if (saves->committing || saves->verifying)
 		return true;
@@ -413,14 +415,9 @@ static bool at_work_here(const struct saves *saves)
 	return false;
 }
 
-bool saves_at_work(const struct saves *saves)
-{
-	return at_work_here(saves) || host_busy(saves->job->control, saves->job->name);
-}
-
 bool saves_idle_here(const struct saves *saves)
 {
-	if (at_work_here(saves))
+	if (saves_at_work(saves))
 		return false;
 	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
@@ -432,7 +429,7 @@ bool saves_idle_here(const struct saves *saves)
 
 bool saves_idle(const struct saves *saves)
 {
-	if (!saves_idle_here(saves) || host_busy(saves->job->control, saves->job->name))
+	if (!saves_idle_here(saves))
 		return false;
 	list_for(node, &saves->snapshots)
 		if (saves_wants_commit(snapshot_of(node)))
@@ -444,14 +441,14 @@ bool saves_idle(const struct saves *saves)
 
 void saves_publish(struct saves *saves, const struct level *level)
 {
-	for (uint32_t r = 0; r < saves->job->nlocal; r++)
-		if (saves->job->ranks[r].mem)
-			memory_publish(saves->job->ranks[r].mem, level);
+	for (uint32_t r = 0; r < *saves->of.nlocal; r++)
+		if (saved_rank(saves, r).mem)
+			memory_publish(saved_rank(saves, r).mem, level);
 }
 
 void saves_note(struct saves *saves, struct snapshot *s)
 {
-	save_stats_save(&saves->job->save_stats, s);
+	save_stats_save(saves->of.stats, s);
 }
 
 void saves_report(struct saves *saves, const struct snapshot *s, int rc)
@@ -461,27 +458,27 @@ void saves_report(struct saves *saves, const struct snapshot *s, int rc)
 	if (!superseded && !wanted)
 		queue_failed(saves, s);
 	enum log_level level = wanted ? LOG_DEBUG : superseded || rc == -ESTALE || rc == -EBUSY ? LOG_INFO : LOG_WARN;
-	log_line(level, "job %s: step %lu epoch %u %s: %s", saves->job->name, (unsigned long)s->id.step, s->id.epoch,
+	log_line(level, "job %s: step %lu epoch %u %s: %s", saves->of.name, (unsigned long)s->id.step, s->id.epoch,
 		 s->rc                          ? "failed"
 		 : s->state >= SNAPSHOT_DURABLE ? "not verified"
 						: "not on storage",
 		 s->err.text);
 	if (!wanted)
-		catalog_event(saves->job->storage->catalog, saves->job->name, s->id, "save-failed", s->err.text);
-	job_event(saves->job, s->id, rc, s->err.text);
+		catalog_event(saves->of.storage->catalog, saves->of.name, s->id, "save-failed", s->err.text);
+	saves->of.event(saves->of.job, s->id, rc, s->err.text);
 }
 
 const struct memory *saves_memory(const struct saves *saves, uint32_t index)
 {
-	return saves->job->ranks[index].mem;
+	return saved_rank(saves, index).mem;
 }
 
 uint32_t saves_rank(const struct saves *saves, uint32_t index)
 {
-	return saves->job->ranks[index].id;
+	return saved_rank(saves, index).id;
 }
 
 void saves_submit(struct saves *saves, struct work *work)
 {
-	pool_submit(saves->job->runtime->pool, work);
+	pool_submit(saves->of.runtime->pool, work);
 }

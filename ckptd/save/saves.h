@@ -6,13 +6,45 @@
 #include "runtime/room.h"
 #include "save/snapshot.h"
 
+struct copies;
 struct job;
+struct policy;
+struct save_stats;
+struct storage;
 struct verify_item;
 
+/* A rank of the job on this node, as it is now. */
+struct saved_rank {
+	uint32_t id;        /* in the world */
+	struct memory *mem; /* its arena; NULL: it has none yet */
+	bool in_use;   /* the arena: by the rank, or it has been inspected; else nobody has looked at what came back */
+	bool rejoined; /* the process had joined before it came to this daemon: it may still write to its slots */
+	bool finished; /* it has said goodbye */
+};
+
+/* The job whose snapshots they are; what it points to changes. */
+struct saved_job {
+	struct job *job; /* for reports, and the calls below */
+	const char *name;
+	const struct policy *policy;
+	const uint32_t *epoch, *world, *nlocal, *nslots;
+	const bool *spread, *stop; /* over nodes; asked to end */
+	const struct runtime *runtime;
+	struct storage *storage;
+	struct copies *copies;
+	struct save_stats *stats;
+	struct saved_rank (*rank)(const struct job *job, uint32_t index);
+	/* What became of a save, in words for the ranks. */
+	void (*event)(struct job *job, struct step_id id, int rc, const char *text);
+	/* A checkpoint has become durable. */
+	void (*durable)(struct job *job, struct step_id id);
+};
+
 struct saves {
-	struct job *job;
-	struct list snapshots; /* ordered by (epoch, step) */
-	struct step_id lent;   /* ranks are restoring from its slots: they stay; epoch 0: none */
+	struct saved_job of;
+	struct list snapshots;                   /* ordered by (epoch, step) */
+	struct step_id left_out[WIRE_LOCAL_MAX]; /* the last step of which each rank was seen to have had no slot */
+	struct step_id lent;                     /* ranks are restoring from its slots: they stay; epoch 0: none */
 	uint64_t lent_ns;
 	struct step_id resumed;      /* what all ranks have gone on from; epoch 0: from nothing */
 	uint32_t resumed_in;         /* in which epoch; 0: in none yet */
@@ -34,13 +66,13 @@ static inline struct snapshot *snapshot_of(struct list *node)
 	return list_entry(node, struct snapshot, link);
 }
 
-void saves_init(struct saves *saves, struct job *job);
+void saves_init(struct saves *saves, const struct saved_job *of);
 /* Nothing may run any more (saves_idle). */
 void saves_free(struct saves *saves);
 
-/* Looks at the slots of all ranks: after a doorbell and at each tick. */
 /* Another daemon coordinates the job, in the same epoch: what was reported is reported anew, and what was ordered and not begun is not. */
 void saves_report_anew(struct saves *saves);
+/* Looks at the slots of all ranks: after a doorbell and at each tick. */
 void saves_follow(struct saves *saves);
 /* Starts what can be started, gives back what is not needed, forgets what has ended. */
 void saves_pump(struct saves *saves);
@@ -88,7 +120,7 @@ bool saves_decide(const struct saves *saves);
 bool saves_busy(const struct saves *saves);    /* captures or digests are under way: follow closely */
 bool saves_at_work(const struct saves *saves); /* a worker or the disk uses something of it */
 bool saves_idle(const struct saves *saves);    /* nothing runs, no commit and no read-back is wanted */
-/* The same, but for what the coordinator has under way, or others may still order to be written: who decides that is not idle before. */
+/* The same, but for what others may still order to be written: who decides that is not idle before. */
 bool saves_idle_here(const struct saves *saves);
 
 /* For snapshots. */

@@ -20,7 +20,7 @@ static bool may_stall(const struct node_part *c)
 
 static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 {
-	const struct policy *policy = &saves->job->policy;
+	const struct policy *policy = saves->of.policy;
 	uint64_t save_ns = policy->save_timeout_ms * CLOCK_NS_PER_MS,
 		 stall_ns = policy->stall_timeout_ms * CLOCK_NS_PER_MS;
 	if ((s->state == SNAPSHOT_OPEN || s->state == SNAPSHOT_COPIED) && now - s->opened_ns > save_ns)
@@ -53,7 +53,7 @@ static bool may_be_complete(const struct saves *saves, const struct snapshot *s)
 {
 	bool unseen = false;
 	for (uint32_t r = 0; r < s->nparts; r++)
-		unseen |= s->parts[r].state == PART_ABSENT && saves_unseen(&saves->job->ranks[r]);
+		unseen |= s->parts[r].state == PART_ABSENT && saves_unseen(saves, r);
 	return unseen;
 }
 
@@ -67,9 +67,9 @@ void saves_poison(struct saves *saves, uint32_t epoch)
 			snapshot_fail(s, -ESTALE, "epoch %u began before every rank was captured", epoch);
 	}
 	saves->walking--;
-	for (uint32_t r = 0; r < saves->job->nlocal; r++)
-		if (saves->job->ranks[r].mem && !saves_unseen(&saves->job->ranks[r]))
-			saves->job->ranks[r].mem->adopted = false;
+	for (uint32_t r = 0; r < *saves->of.nlocal; r++)
+		if (saved_rank(saves, r).mem && !saves_unseen(saves, r))
+			saved_rank(saves, r).mem->adopted = false;
 	saves_pump(saves);
 }
 

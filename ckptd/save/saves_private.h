@@ -1,15 +1,21 @@
-/* Private to saves*.c, save/slot_reclaim.c, save/save_policy.c and save/copies.c. */
+/* Private to saves*.c, save/slot_reclaim.c and save/save_policy.c. */
 #ifndef CKPTD_SAVE_SAVES_PRIVATE_H
 #define CKPTD_SAVE_SAVES_PRIVATE_H
 
-#include "job/job.h"
+#include "config/setting.h"
 #include "save/saves.h"
+
+static inline struct saved_rank saved_rank(const struct saves *saves, uint32_t index)
+{
+	return saves->of.rank(saves->of.job, index);
+}
 
 /* An arena that has come back, and whose slots nobody has looked at yet: not all tables are there to make the arenas of the job, or the coordinator has
  * yet to say the epoch. What is in it may be the only copy of a snapshot. */
-static inline bool saves_unseen(const struct rank *rank)
+static inline bool saves_unseen(const struct saves *saves, uint32_t index)
 {
-	return rank->mem && rank->mem->adopted && (!(rank->arena_sent || rank->mem->inspected) || !rank->job->epoch);
+	struct saved_rank rank = saved_rank(saves, index);
+	return rank.mem && rank.mem->adopted && (!rank.in_use || !*saves->of.epoch);
 }
 
 /* Keeps the order of (epoch, step). */

@@ -8,6 +8,7 @@
 #include "catalog/room.h"
 #include "checkpoint/room.h"
 #include "participant/room.h"
+#include "save/copies.h"
 #include "save/replica_digests.h"
 
 #include <stdio.h>
@@ -17,8 +18,8 @@
 
 void saves_copied(struct saves *saves, const struct snapshot *s)
 {
-	if (!s->proven || !saves->job->spread)
-		participant_copied(saves->job, s->id);
+	if (!s->proven || !*saves->of.spread)
+		participant_copied(saves->of.job, s->id);
 }
 
 static int tell_replica_digests(struct saves *saves, const struct snapshot *s)
@@ -31,7 +32,7 @@ static int tell_replica_digests(struct saves *saves, const struct snapshot *s)
 		report.replica_digests.n = (uint32_t)min_u64(n - at, PEER_REPLICA_DIGESTS_MAX);
 		memcpy(report.replica_digests.of, replica_digests + at,
 		       report.replica_digests.n * sizeof(*replica_digests));
-		participant_say(saves->job, &report);
+		participant_say(saves->of.job, &report);
 	}
 	return rc;
 }
@@ -56,7 +57,7 @@ static void tell_captured(struct saves *saves, struct snapshot *s)
 	else if (tell_replica_digests(saves, s))
 		snapshot_fail(s, -ENOMEM, "no memory to compare replicas");
 	else
-		participant_reached(saves->job, id, LEVEL_CAPTURED);
+		participant_reached(saves->of.job, id, LEVEL_CAPTURED);
 }
 
 void saves_compare(struct saves *saves, const struct peer_compare *ask)
@@ -64,22 +65,22 @@ void saves_compare(struct saves *saves, const struct peer_compare *ask)
 	const struct snapshot *s = saves_find(saves, ask->id);
 	struct peer_report answer = {.type = PEER_COMPARED};
 	if (!s || s->state == SNAPSHOT_FAILED) {
-		participant_failed(saves->job, ask->id, false, -ENODATA, "this node does not have it in memory");
+		participant_failed(saves->of.job, ask->id, false, -ENODATA, "this node does not have it in memory");
 		return;
 	}
 	if (!s->told)
 		return; /* it is still being digested: when that is told, this node is asked anew */
 	replica_digests_tell(s, ask, &answer.compared);
-	participant_say(saves->job, &answer);
+	participant_say(saves->of.job, &answer);
 }
 
 void saves_digested(struct saves *saves, struct snapshot *s)
 {
-	if (s->told == saves->job->epoch || !saves->job->epoch)
+	if (s->told == *saves->of.epoch || !*saves->of.epoch)
 		return;
-	s->told = saves->job->epoch;
+	s->told = *saves->of.epoch;
 	s->told_ns = clock_now();
-	if (s->proven && saves->job->spread) /* the coordinator may have been restarted, too, and know nothing of it */
+	if (s->proven && *saves->of.spread) /* the coordinator may have been restarted, too, and know nothing of it */
 		snapshot_captured(s);
 	else
 		tell_captured(saves, s);
@@ -90,22 +91,22 @@ void saves_passed(struct saves *saves, const struct snapshot *s, int rc)
 {
 	if (saves->reporting)
 		return;
-	if (saves->job->spread && saves_decide(saves))
-		participant_passed(saves->job, s->id, rc, s->err.text);
-	else if (saves->job->spread)
+	if (*saves->of.spread && saves_decide(saves))
+		participant_passed(saves->of.job, s->id, rc, s->err.text);
+	else if (*saves->of.spread)
 		saves_failed(saves, s, rc);
 }
 
 void saves_ready(struct saves *saves, struct snapshot *s)
 {
-	s->said = saves->job->epoch;
-	participant_ready(saves->job, s->id);
+	s->said = *saves->of.epoch;
+	participant_ready(saves->of.job, s->id);
 }
 
 void saves_prepared(struct saves *saves, struct snapshot *s)
 {
-	s->said = saves->job->epoch;
-	participant_prepared(saves->job, s->id, &s->commit->part);
+	s->said = *saves->of.epoch;
+	participant_prepared(saves->of.job, s->id, &s->commit->part);
 }
 
 void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
@@ -113,13 +114,13 @@ void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
 	if (saves->reporting)
 		return; /* it is the coordinator who has said so */
 	saves->reporting++;
-	participant_failed(saves->job, s->id, !s->rc, rc, s->err.text);
+	participant_failed(saves->of.job, s->id, !s->rc, rc, s->err.text);
 	saves->reporting--;
 }
 
 void saves_cleared(struct saves *saves, struct step_id id)
 {
-	participant_cleared(saves->job, id);
+	participant_cleared(saves->of.job, id);
 }
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
@@ -132,7 +133,7 @@ static void tell_durable(const struct saves *saves, const struct snapshot *s, co
 			 (unsigned long)c->files);
 	if (c->stored != c->bytes)
 		snprintf(packed, sizeof(packed), ", packed to %.0f%%", 100.0 * (double)c->stored / (double)c->bytes);
-	log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s%s%s", saves->job->name,
+	log_info("job %s: step %lu epoch %u durable, %.0f ms after begin%s%s%s", saves->of.name,
 		 (unsigned long)s->id.step, s->id.epoch, (double)(s->durable_ns - s->opened_ns) / 1e6, linked, packed,
 		 c->already ? " (committed before a restart)" : "");
 }
@@ -155,27 +156,26 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 {
 	const struct node_part *c = s->commit;
 	if (s->state >= SNAPSHOT_DURABLE && s->verify == VERIFY_AWAITED)
-		participant_reached(saves->job, s->id, LEVEL_VERIFIED); /* to a coordinator that was restarted */
+		participant_reached(saves->of.job, s->id, LEVEL_VERIFIED); /* to a coordinator that was restarted */
 	if (s->state != SNAPSHOT_CAPTURED || !c)
 		return;
 	saves->committed++;
 	s->durable_ns = clock_now();
 	snapshot_set_state(s, SNAPSHOT_DURABLE);
-	copies_durable(&saves->job->copies, s->id);
+	copies_durable(saves->of.copies, s->id);
 	pass_older(saves, s);
-	if (saves->job->policy.verify)
+	if (saves->of.policy->verify)
 		s->verify = saves_decide(saves) ? VERIFY_QUEUED : VERIFY_AWAITED;
 	tell_durable(saves, s, c);
-	catalog_committed(saves->job->storage->catalog, saves->job->name, s->id, c->bytes, (uint32_t)c->files,
-			  saves->job->world);
+	catalog_committed(saves->of.storage->catalog, saves->of.name, s->id, c->bytes, (uint32_t)c->files,
+			  *saves->of.world);
 	snapshot_publish(s);
 	if (s->verify != VERIFY_QUEUED)
-		gc_want(saves->job->storage->gc, saves->job);
-	health_marks_durable(&saves->job->health_marks, s->id);
-	halt_durable(saves->job);
+		gc_want(saves->of.storage->gc, saves->of.name, saves->of.policy);
+	saves->of.durable(saves->of.job, s->id);
 	node_part_end(s->commit);
 	if (s->verify == VERIFY_AWAITED) /* one node reads all of it, for all */
-		participant_reached(saves->job, s->id, LEVEL_VERIFIED);
+		participant_reached(saves->of.job, s->id, LEVEL_VERIFIED);
 }
 
 static void set_verified(struct saves *saves, struct snapshot *s)
@@ -190,17 +190,17 @@ static void set_verified(struct saves *saves, struct snapshot *s)
 
 bool saves_are_copied(const struct saves *saves)
 {
-	return copies_wanted(saves->job) != 0;
+	return copies_wanted(saves->of.copies) != 0;
 }
 
 static void set_replicated(struct saves *saves, struct step_id id, struct snapshot *s)
 {
-	copies_replicated(&saves->job->copies, id);
+	copies_replicated(saves->of.copies, id);
 	if (!s || s->replicated_ns || !snapshot_is_captured(s))
 		return;
 	s->replicated_ns = clock_now();
-	log_info("job %s: step %lu epoch %u replicated, %.0f ms after begin", saves->job->name,
-		 (unsigned long)s->id.step, s->id.epoch, (double)(s->replicated_ns - s->opened_ns) / 1e6);
+	log_info("job %s: step %lu epoch %u replicated, %.0f ms after begin", saves->of.name, (unsigned long)s->id.step,
+		 s->id.epoch, (double)(s->replicated_ns - s->opened_ns) / 1e6);
 	snapshot_publish(s);
 }
 
@@ -228,7 +228,7 @@ void saves_fail(struct saves *saves, struct step_id id, bool storage, int rc, co
 	else if (s)
 		snapshot_fail(s, rc, "%s", text);
 	else
-		participant_forgot(saves->job, id);
+		participant_forgot(saves->of.job, id);
 	saves->reporting--;
 }
 
@@ -246,7 +246,7 @@ void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text
 /* It may not have been begun here; but what is over, or older than what was begun, never will be. */
 static bool never_comes(const struct saves *saves, struct step_id id)
 {
-	if (id.epoch != saves->job->epoch)
+	if (id.epoch != *saves->of.epoch)
 		return true;
 	return !list_empty(&saves->snapshots) && step_compare(snapshot_of(saves->snapshots.prev)->id, id) > 0;
 }
@@ -258,7 +258,7 @@ static void refuse_order(struct saves *saves, struct step_id id)
 	bool storage = s ? !s->rc && !s->damaged : !never_comes(saves, id);
 	if (!step_compare(saves->ordered.id, id))
 		saves->ordered.id = (struct step_id){0};
-	participant_failed(saves->job, id, storage, -ENODATA,
+	participant_failed(saves->of.job, id, storage, -ENODATA,
 			   storage ? "this node does not write it" : "this node does not have it in memory");
 }
 
@@ -326,7 +326,7 @@ void saves_clear(struct saves *saves, const struct peer_save *order)
 static void report_anew(struct saves *saves, struct snapshot *s)
 {
 	s->said = s->told = 0;
-	if (s->id.epoch != saves->job->epoch)
+	if (s->id.epoch != *saves->of.epoch)
 		return;
 	if (s->state == SNAPSHOT_FAILED)
 		saves_failed(saves, s, s->rc);
@@ -334,7 +334,7 @@ static void report_anew(struct saves *saves, struct snapshot *s)
 		saves_copied(saves, s);
 	if (s->state != SNAPSHOT_CAPTURED)
 		return; /* what is digested is told when it is followed */
-	s->told = saves->job->epoch;
+	s->told = *saves->of.epoch;
 	tell_captured(saves, s);
 }
 
@@ -352,9 +352,9 @@ void saves_report_anew(struct saves *saves)
 void saves_say_again(struct saves *saves, struct snapshot *s)
 {
 	const struct node_part *c = s->commit;
-	if (!c || s->said == saves->job->epoch || !saves->job->epoch)
+	if (!c || s->said == *saves->of.epoch || !*saves->of.epoch)
 		return;
-	s->said = saves->job->epoch;
+	s->said = *saves->of.epoch;
 	if (c->state == NODE_PART_ASK)
 		saves_ready(saves, s);
 	else if (c->state == NODE_PART_PREPARED)

@@ -2,8 +2,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "job/job.h"
 #include "participant/room.h"
+#include "save/copies.h"
+#include "save/save_stats.h"
 
 #include <string.h>
 
@@ -24,8 +25,8 @@ static bool is_ordered(const struct snapshot *s)
  * What an earlier epoch has gone on from says nothing of what was captured in it. */
 static bool was_passed_over(const struct saves *saves, const struct snapshot *s)
 {
-	uint32_t epoch = saves->job->epoch;
-	return saves->job->spread && saves->resumed_in == epoch && s->id.epoch < epoch &&
+	uint32_t epoch = *saves->of.epoch;
+	return *saves->of.spread && saves->resumed_in == epoch && s->id.epoch < epoch &&
 	       step_compare(s->id, saves->resumed) > 0 && saves_lack_slots(saves);
 }
 
@@ -33,7 +34,7 @@ static bool was_passed_over(const struct saves *saves, const struct snapshot *s)
 static bool is_copied(const struct snapshot *s)
 {
 	const struct saves *saves = s->saves;
-	return copies_keep(&saves->job->copies, s->id) && (saves->resumed.epoch || !was_passed_over(saves, s));
+	return copies_keep(saves->of.copies, s->id) && (saves->resumed.epoch || !was_passed_over(saves, s));
 }
 
 static bool commit_reads_slots(const struct snapshot *s)
@@ -60,7 +61,7 @@ static bool is_read_back(const struct snapshot *s)
  * nobody is late any more. */
 static bool somebody_may_begin(const struct snapshot *s, const struct snapshot *newest)
 {
-	if (!s->rc || s->id.epoch != s->saves->job->epoch || (newest && step_compare(s->id, newest->id) < 0))
+	if (!s->rc || s->id.epoch != *s->saves->of.epoch || (newest && step_compare(s->id, newest->id) < 0))
 		return false;
 	for (uint32_t r = 0; r < s->nparts; r++)
 		if (s->parts[r].state == PART_ABSENT)
@@ -72,7 +73,7 @@ static void return_loan(struct saves *saves)
 {
 	list_for(node, &saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
-		if (snapshot_in_memory(s) && s->opened_ns > saves->lent_ns && s->id.epoch == saves->job->epoch)
+		if (snapshot_in_memory(s) && s->opened_ns > saves->lent_ns && s->id.epoch == *saves->of.epoch)
 			saves->lent = (struct step_id){0};
 	}
 }
@@ -84,7 +85,7 @@ static void give_up_waiting(struct saves *saves, const struct snapshot *newest)
 		return;
 	list_for_safe(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
-		if (s == newest || s->state != SNAPSHOT_CAPTURED || s->id.epoch >= saves->job->epoch ||
+		if (s == newest || s->state != SNAPSHOT_CAPTURED || s->id.epoch >= *saves->of.epoch ||
 		    !saves_wants_commit(s) || is_ordered(s))
 			continue;
 		saves->reporting++; /* it is no failure of the save: should it be ordered after all, that is refused */
@@ -114,8 +115,8 @@ void saves_reclaim(struct saves *saves)
 			continue;
 		if (somebody_may_begin(s, newest) && kept++ < FAILED_KEPT)
 			continue;
-		save_stats_end(&saves->job->save_stats, s);
-		participant_forgot(saves->job, s->id);
+		save_stats_end(saves->of.stats, s);
+		participant_forgot(saves->of.job, s->id);
 		snapshot_free(s);
 	}
 }
@@ -129,7 +130,7 @@ void saves_lend(struct saves *saves, struct step_id id)
 void saves_resume(struct saves *saves, struct step_id id)
 {
 	saves->resumed = id;
-	saves->resumed_in = saves->job->epoch;
+	saves->resumed_in = *saves->of.epoch;
 }
 
 static void release_unclaimed(struct memory *mem)
@@ -141,11 +142,11 @@ static void release_unclaimed(struct memory *mem)
 
 void saves_orphan(struct saves *saves, uint32_t index)
 {
-	const struct rank *rank = &saves->job->ranks[index];
+	struct memory *mem = saved_rank(saves, index).mem;
 	list_for(node, &saves->snapshots)
 		snapshot_of(node)->parts[index].orphan = true;
-	if (rank->mem && !saves_unseen(rank))
-		release_unclaimed(rank->mem);
+	if (mem && !saves_unseen(saves, index))
+		release_unclaimed(mem);
 	saves_pump(saves);
 }
 
@@ -164,14 +165,14 @@ int saves_adopt(struct saves *saves, struct step_id id, const uint32_t *slots)
 	struct snapshot *s;
 	struct snapshot *old = saves_find(saves, id);
 	if (old && snapshot_idle(old) && snapshot_release(old) && !is_read_back(old)) {
-		participant_forgot(saves->job, id);
+		participant_forgot(saves->of.job, id);
 		snapshot_free(old);
 	}
-	int rc = snapshot_new(saves, id, saves->job->nlocal, &s);
+	int rc = snapshot_new(saves, id, *saves->of.nlocal, &s);
 	if (rc)
 		return rc;
 	for (uint32_t r = 0; !rc && r < s->nparts; r++) {
-		struct memory *mem = saves->job->ranks[r].mem;
+		struct memory *mem = saved_rank(saves, r).mem;
 		memory_complete(mem, slots[r], id);
 		rc = snapshot_add(s, r, mem, slots[r], true);
 		if (rc)

@@ -86,16 +86,15 @@ static void want_retention(struct gc *gc, const char *job, const struct retentio
 	w->policy = *policy;
 }
 
-void gc_want(struct gc *gc, const struct job *job)
+void gc_want(struct gc *gc, const char *job, const struct policy *p)
 {
-	const struct policy *p = &job->policy;
 	struct retention_policy policy = {.keep_last = (uint32_t)p->keep_last,
 					  .keep_every = p->keep_every,
 					  .keep_within_ns = p->keep_within_ms * CLOCK_NS_PER_MS,
 					  .keep_hourly = (uint32_t)p->keep_hourly,
 					  .keep_daily = (uint32_t)p->keep_daily};
 	if (gc)
-		want_retention(gc, job->name, &policy);
+		want_retention(gc, job, &policy);
 }
 
 static void want_again(struct gc *gc, const struct gc_plan *p)

@@ -24,7 +24,7 @@ struct gc;
 int gc_new(struct jobs *jobs, struct gc **out, struct err *err);
 /* gc_idle, or the disk was told to forget everything. */
 void gc_free(struct gc *gc);
-/* All that follows tolerates NULL: no store; so does gc_want (job/job.h). */
+/* All that follows tolerates NULL: no store; so does gc_want (checkpoint/storage.h). */
 /* Begins rounds, goes on with what is held back; each tick. */
 void gc_tick(struct gc *gc);
 /* Becomes readable when gc_poll has something to do. */

@@ -94,9 +94,9 @@ void drill_expect(const struct node *node, uint64_t step, int level, int error)
 
 void drill_finish(struct node *node)
 {
-	for (int i = 0; i < DRILL_ROUNDS && !saves_idle(&node->job->saves); i++)
+	for (int i = 0; i < DRILL_ROUNDS && !job_idle(node->job); i++)
 		drill_turn(node, true);
-	SIM_CHECK(saves_idle(&node->job->saves), "the saves do not come to an end");
+	SIM_CHECK(job_idle(node->job), "the saves do not come to an end");
 }
 
 void drill_end(struct node *node)

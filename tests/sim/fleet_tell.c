@@ -73,7 +73,7 @@ static void tell_node(struct fleet_node *n)
 	       "durable %lu.%u, why '%s'\n",
 	       job->epoch, job->known, job->restore.state, (unsigned long)job->copies.id.step, job->copies.id.epoch,
 	       (unsigned long)job->copies.replicated.step, job->copies.replicated.epoch,
-	       (unsigned long)job->copies.durable.step, job->copies.durable.epoch, job->copies.why.text);
+	       (unsigned long)job->copies.durable.step, job->copies.durable.epoch, job->copying.why.text);
 	printf("  resize: plan %u, next %u, settling %d; saves %s, %s; host %s\n", job->resize.plan,
 	       job->resize.next.number, job->resize.quiesce_ns != 0, saves_idle_here(&job->saves) ? "idle" : "at work",
 	       restore_idle(&job->restore) ? "no restore" : "a restore",

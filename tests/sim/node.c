@@ -183,7 +183,7 @@ void node_settle(struct node *node)
 		for (uint32_t r = 0; r < node->world; r++)
 			if (node->ranks[r].alive && node->ranks[r].slot >= 0)
 				rank_step(node, &node->ranks[r]);
-		if (i > 200 && node->job && saves_idle(&node->job->saves) && !saves_busy(&node->job->saves))
+		if (i > 200 && node->job && job_idle(node->job) && !saves_busy(&node->job->saves))
 			break;
 	}
 	node_check_levels(node);

@@ -3,6 +3,7 @@
 
 #include "job/participation.h"
 #include "job/rank.h"
+#include "job/saving.h"
 #include "participant/participant.h"
 #include "restore/recovery_log.h"
 #include "runtime/client.h"
@@ -104,9 +105,9 @@ bool recoveries_return(const struct recovery_log *all, uint64_t now)
 
 /* ---- saves ------------------------------------------------------------------------------------------------------ */
 
-void saves_init(struct saves *saves, struct job *job)
+void job_init_saves(struct job *job)
 {
-	*saves = (struct saves){.job = job};
+	job->saves = (struct saves){0};
 }
 
 void saves_free(struct saves *saves)

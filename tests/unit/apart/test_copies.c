@@ -32,7 +32,7 @@ static void setup(void)
 	}
 	snapshot = (struct snapshot){.id = s10, .parts = parts, .nparts = LOCAL};
 	fake_saves = (struct fake_saves){.snapshot = &snapshot, .job = &job};
-	copies_init(&job.copies, &job);
+	copying_init(&job);
 }
 
 TestSuite(copies, .init = setup);
@@ -41,7 +41,7 @@ static void order(struct step_id id)
 {
 	snapshot.id = id;
 	fake_replica.whole = 0;
-	copies_order(&job.copies, id);
+	copying_order(&job, id);
 }
 
 static void hold_all(struct step_id id)
@@ -54,7 +54,7 @@ static void hold_all(struct step_id id)
 static void raise(void)
 {
 	job.epoch++;
-	copies_epoch(&job.copies);
+	copying_epoch(&job);
 }
 
 static bool kept(struct step_id id)
@@ -76,7 +76,7 @@ Test(copies, the_part_of_each_rank_is_sent_out_of_its_slot)
 		cr_expect(what->epoch == 1 && what->copies == 1 && !step_compare(what->id, s20));
 		cr_expect_eq(step_compare(what->keep, s10), 0, "its holder keeps what all have");
 	}
-	cr_expect_eq(copies_missing(&job.copies), 0, "they are on their way");
+	cr_expect_eq(copying_missing(&job), 0, "they are on their way");
 }
 
 Test(copies, they_wait_for_ranks_that_are_on_their_way_back_to_work)
@@ -84,12 +84,12 @@ Test(copies, they_wait_for_ranks_that_are_on_their_way_back_to_work)
 	fake_saves.returns = true;
 	job.restore.last = s10;
 	order(s10);
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	cr_expect_eq(fake_replica.nsends, 0);
 	cr_expect_eq(fake_participant.reached + fake_participant.uncopied, 0, "nothing is known of them yet");
 	cr_expect(kept(s10));
 	fake_saves.returns = false;
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	cr_expect_eq(fake_replica.nsends, LOCAL);
 }
 
@@ -109,7 +109,7 @@ Test(copies, the_coordinator_hears_once_when_all_are_held)
 	fake_sent(FIRST + 1, 0, "");
 	cr_assert_eq(fake_participant.reached, 1);
 	cr_expect(fake_participant.level == LEVEL_REPLICATED && !step_compare(fake_participant.id, s10));
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	cr_expect_eq(fake_participant.reached, 1);
 	cr_expect_eq(fake_participant.uncopied, 0);
 }
@@ -120,17 +120,17 @@ Test(copies, what_cannot_be_made_is_said_and_tried_again)
 	fake_sent(FIRST, 0, "");
 	fake_sent(FIRST + 1, -EHOSTUNREACH, "no other node is there");
 	cr_assert_eq(fake_participant.uncopied, 1);
-	cr_expect_eq(copies_missing(&job.copies), 1);
-	cr_expect_str_eq(job.copies.why.text, "rank 5: no other node is there");
-	copies_tick(&job.copies);
+	cr_expect_eq(copying_missing(&job), 1);
+	cr_expect_str_eq(job.copying.why.text, "rank 5: no other node is there");
+	copying_tick(&job);
 	cr_expect_eq(fake_replica.nsends, LOCAL, "not at once");
 	clock_skip(11 * CLOCK_NS_PER_S);
-	copies_tick(&job.copies);
-	copies_tick(&job.copies);
+	copying_tick(&job);
+	copying_tick(&job);
 	cr_assert_eq(fake_replica.nsends, LOCAL + 1, "that of one rank");
 	fake_sent(FIRST + 1, 0, "");
 	cr_expect_eq(fake_participant.reached, 1);
-	cr_expect_str_eq(job.copies.why.text, "");
+	cr_expect_str_eq(job.copying.why.text, "");
 	cr_expect_eq(fake_participant.uncopied, 1, "it is said once");
 }
 
@@ -140,16 +140,16 @@ Test(copies, a_copy_that_its_sender_made_by_itself_counts)
 	fake_sent(FIRST, 0, "");
 	fake_sent(FIRST + 1, -ECONNRESET, "lost");
 	fake_replica.whole |= 1ull << (FIRST + 1);
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	cr_expect_eq(fake_participant.reached, 1);
 }
 
 Test(copies, what_is_not_in_memory_cannot_be_copied)
 {
-	copies_order(&job.copies, s20);
+	copying_order(&job, s20);
 	cr_expect_eq(fake_replica.nsends, 0);
 	cr_expect_eq(fake_participant.uncopied, 1);
-	cr_expect_str_eq(job.copies.why.text, "rank 5: it is not in memory");
+	cr_expect_str_eq(job.copying.why.text, "rank 5: it is not in memory");
 }
 
 Test(copies, a_part_of_the_last_order_that_is_on_its_way_out_is_waited_for)
@@ -157,9 +157,9 @@ Test(copies, a_part_of_the_last_order_that_is_on_its_way_out_is_waited_for)
 	fake_replica.send_rc = -EBUSY;
 	order(s10);
 	cr_expect_eq(fake_participant.uncopied, 0);
-	cr_expect_eq(copies_missing(&job.copies), 0);
+	cr_expect_eq(copying_missing(&job), 0);
 	fake_replica.send_rc = 0;
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	cr_expect_eq(fake_replica.nsends, LOCAL);
 }
 
@@ -168,7 +168,7 @@ Test(copies, a_later_epoch_that_others_know_of_is_named)
 	fake_replica.send_rc = -ESTALE;
 	order(s10);
 	cr_expect_eq(fake_participant.uncopied, 1);
-	cr_expect(strstr(job.copies.why.text, "later epoch"), "%s", job.copies.why.text);
+	cr_expect(strstr(job.copying.why.text, "later epoch"), "%s", job.copying.why.text);
 }
 
 Test(copies, who_replicates_nothing_says_so_at_once)
@@ -279,20 +279,20 @@ Test(copies, what_is_held_goes_when_the_ranks_go_on_without_a_restore)
 	hold_all(s20);
 	raise();
 	ranks[1].state = RANK_REGISTERED;
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	clock_skip(60 * CLOCK_NS_PER_S);
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	cr_expect(kept(s20), "not all have entered");
 	ranks[1].state = RANK_JOINED;
 	ranks[0].restoring.seq = 1;
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	clock_skip(60 * CLOCK_NS_PER_S);
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	cr_expect(kept(s20), "a restore is under way");
 	ranks[0].restoring.seq = 0;
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	clock_skip(60 * CLOCK_NS_PER_S);
-	copies_tick(&job.copies);
+	copying_tick(&job);
 	cr_expect(!kept(s20));
 }
 
@@ -300,29 +300,29 @@ Test(copies, what_is_held_goes_when_the_ranks_go_on_without_a_restore)
 
 Test(copies, a_job_that_is_here_alone_ends_and_one_that_is_spread_leaves)
 {
-	copies_end(&job.copies);
+	copying_end(&job);
 	cr_expect(fake_replica.leaves == 1 && fake_replica.ends == 0);
 	job.world = LOCAL;
-	copies_end(&job.copies);
+	copying_end(&job);
 	cr_expect(fake_replica.leaves == 1 && fake_replica.ends == 1);
 }
 
 Test(copies, what_its_ranks_were_refused_is_held_for_others)
 {
 	job.world = LOCAL;
-	copies_refused(&job.copies, -EINVAL);
-	copies_end(&job.copies);
+	copying_refused(&job, -EINVAL);
+	copying_end(&job);
 	cr_expect(fake_replica.leaves == 1 && fake_replica.ends == 0);
-	copies_order(&job.copies, s10);
-	copies_end(&job.copies);
+	copying_order(&job, s10);
+	copying_end(&job);
 	cr_expect_eq(fake_replica.ends, 1, "they have saved something");
 }
 
 Test(copies, that_there_is_nothing_is_no_refusal)
 {
 	job.world = LOCAL;
-	copies_refused(&job.copies, -ENOENT);
-	copies_end(&job.copies);
+	copying_refused(&job, -ENOENT);
+	copying_end(&job);
 	cr_expect_eq(fake_replica.ends, 1);
 }
 
@@ -330,9 +330,9 @@ Test(copies, another_node_finds_what_is_whole_in_memory)
 {
 	struct memory *mem = NULL;
 	uint32_t slot = 0;
-	cr_expect_eq(copies_find(&daemon.jobs, "gpt", FIRST + 1, s10, &mem, &slot), 0);
+	cr_expect_eq(copying_find(&daemon.jobs, "gpt", FIRST + 1, s10, &mem, &slot), 0);
 	cr_expect(mem == &mems[1] && slot == 2);
-	cr_expect_eq(copies_find(&daemon.jobs, "gpt", FIRST, s20, &mem, &slot), -ENOENT);
-	cr_expect_eq(copies_find(&daemon.jobs, "gpt", 0, s10, &mem, &slot), -ENOENT, "a rank of another node");
-	cr_expect_eq(copies_find(&daemon.jobs, "bert", FIRST, s10, &mem, &slot), -ENOENT);
+	cr_expect_eq(copying_find(&daemon.jobs, "gpt", FIRST, s20, &mem, &slot), -ENOENT);
+	cr_expect_eq(copying_find(&daemon.jobs, "gpt", 0, s10, &mem, &slot), -ENOENT, "a rank of another node");
+	cr_expect_eq(copying_find(&daemon.jobs, "bert", FIRST, s10, &mem, &slot), -ENOENT);
 }

@@ -27,7 +27,7 @@ static void setup(void)
 	daemon.runtime.config.node = "n1";
 	cr_assert_eq(loop_new(&daemon.runtime.loop, &err), 0, "%s", err.text);
 	job = (struct job){JOB_OF(daemon), .name = "gpt", .launcher = (struct client *)&job};
-	copies_init(&job.copies, &job);
+	copying_init(&job);
 	fake_saves.job = &job;
 	newest = (struct snapshot){.id = {7, 1}, .state = SNAPSHOT_CAPTURED};
 }

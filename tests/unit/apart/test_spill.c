@@ -205,7 +205,7 @@ static void expect_unhealthy(const struct job *job, struct step_id id)
 Test(spill, what_was_said_of_it_holds_under_its_new_name)
 {
 	struct job job = {JOB_OF(self), .name = "main"};
-	copies_init(&job.copies, &job);
+	copying_init(&job);
 	job_init_marks(&job);
 	fake_saves.job = &job;
 	mark_keep(&m.mem[0]->head->health_marks[0],
@@ -223,7 +223,7 @@ Test(spill, what_was_said_of_it_holds_under_its_new_name)
 static bool counts_as_stored(enum peer_spill_phase end)
 {
 	struct job job = {JOB_OF(self), .name = "main"};
-	copies_init(&job.copies, &job);
+	copying_init(&job);
 	job_init_marks(&job);
 	fake_saves.job = &job;
 	nsaid = 0;

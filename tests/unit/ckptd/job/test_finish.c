@@ -7,6 +7,7 @@
 #include "cluster/roster.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/saving.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static void setup(void)
 	for (uint32_t r = 0; r < LOCAL; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .state = RANK_LEFT};
 	ranks[1].mem = &mem; /* the first has none yet: nothing is said of shares */
-	saves_init(&job.saves, &job);
+	copying_init(&job);
+	job_init_saves(&job);
 	restore_init(&job.restore, &job);
 	list_push(&here.jobs.list, &job.link);
 }

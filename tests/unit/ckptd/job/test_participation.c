@@ -15,6 +15,7 @@
 #include "job/halt.h"
 #include "job/rank.h"
 #include "job/resize.h"
+#include "job/saving.h"
 #include "participant/orders.h"
 #include "runtime/workers.h"
 
@@ -42,8 +43,8 @@ static void setup(void)
 	job = (struct job){JOB_OF(here), .name = "main", .world = 4, .nlocal = 2, .spread = true};
 	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
 	cr_assert(job.ranks);
-	saves_init(&job.saves, &job);
-	copies_init(&job.copies, &job);
+	job_init_saves(&job);
+	copying_init(&job);
 	restore_init(&job.restore, &job);
 	list_push(&here.jobs.list, &job.link);
 }

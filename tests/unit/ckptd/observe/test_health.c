@@ -5,6 +5,7 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "job/recovery_notes.h"
+#include "job/saving.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -36,7 +37,8 @@ static void setup(void)
 		ranks[r] = (struct rank){.job = &job, .id = r, .state = RANK_JOINED, .mem = &mem[r]};
 		mem[r] = (struct memory){.size = 4 << 20, .huge_bytes = 4 << 20, .settled = true};
 	}
-	saves_init(&job.saves, &job);
+	copying_init(&job);
+	job_init_saves(&job);
 	list_push(&d.jobs.list, &job.link);
 	job_init_recoveries(&job);
 }

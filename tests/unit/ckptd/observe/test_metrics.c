@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/saving.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -24,7 +25,8 @@ static void setup(void)
 	list_init(&d.jobs.list);
 	job = (struct job){JOB_OF(d), .name = "a\"b\\c\nd", .world = 1, .nlocal = 1, .epoch = 3, .ranks = ranks};
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED};
-	saves_init(&job.saves, &job);
+	copying_init(&job);
+	job_init_saves(&job);
 	out = (struct wbuf){0};
 }
 

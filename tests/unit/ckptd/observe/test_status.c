@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/saving.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -27,7 +28,8 @@ static void setup(void)
 	job = (struct job){JOB_OF(d), .name = "main", .world = 2, .nlocal = 2, .epoch = 3, .ranks = ranks};
 	for (uint32_t r = 0; r < 2; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .pidfd = -1, .doorbell = -1};
-	saves_init(&job.saves, &job);
+	copying_init(&job);
+	job_init_saves(&job);
 	restore_init(&job.restore, &job);
 }
 

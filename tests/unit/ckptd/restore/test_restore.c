@@ -6,6 +6,7 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "job/recovery_notes.h"
+#include "job/saving.h"
 #include "runtime/workers.h"
 #include "save/saves_private.h"
 
@@ -35,8 +36,8 @@ static void setup(void)
 			   .epoch = 1,   .spread = true, .ranks = ranks};
 	for (uint32_t r = 0; r < job.nlocal; r++)
 		ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .pidfd = -1};
-	saves_init(&job.saves, &job);
-	copies_init(&job.copies, &job);
+	job_init_saves(&job);
+	copying_init(&job);
 	restore_init(&job.restore, &job);
 	job_init_recoveries(&job);
 	list_push(&here.jobs.list, &job.link);

@@ -3,6 +3,7 @@
 
 #include "daemon.h"
 #include "job/job.h"
+#include "job/saving.h"
 #include "participant/participant.h"
 #include "save/saves_private.h"
 
@@ -23,8 +24,8 @@ static void setup(void)
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED, .pidfd = -1};
 	job = (struct job){JOB_OF(d), .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 5, .ranks = ranks};
 	job.policy = (struct policy){.persist_every = 1, .save_queue = 2};
-	saves_init(&job.saves, &job);
-	copies_init(&job.copies, &job);
+	job_init_saves(&job);
+	copying_init(&job);
 }
 
 static void teardown(void)

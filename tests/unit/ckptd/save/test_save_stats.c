@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/saving.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -24,7 +25,8 @@ static void setup(void)
 			   .epoch = 3,
 			   .ranks = ranks,
 			   .policy = {.verify = true, .join_timeout_ms = 1000}};
-	saves_init(&job.saves, &job);
+	copying_init(&job);
+	job_init_saves(&job);
 }
 
 TestSuite(save_stats, .init = setup);

@@ -4,6 +4,7 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "job/rank.h"
+#include "job/saving.h"
 #include "save/saves_private.h"
 
 #include "base/log.h"
@@ -42,8 +43,8 @@ static void setup(void)
 			   .nslots = ARENA_SLOTS_MIN,
 			   .ranks = ranks,
 			   .spread = true};
-	saves_init(&job.saves, &job);
-	copies_init(&job.copies, &job);
+	job_init_saves(&job);
+	copying_init(&job);
 	restore_init(&job.restore, &job);
 	list_push(&d.jobs.list, &job.link);
 }

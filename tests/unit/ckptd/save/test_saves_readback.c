@@ -3,6 +3,7 @@
 #include "ckptd/job_of.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/saving.h"
 #include "save/saves_private.h"
 
 #include "base/log.h"
@@ -36,8 +37,8 @@ static void setup(void)
 			   .nslots = ARENA_SLOTS_MIN,
 			   .ranks = ranks,
 			   .policy = {.verify = true}};
-	saves_init(&job.saves, &job);
-	copies_init(&job.copies, &job);
+	job_init_saves(&job);
+	copying_init(&job);
 	restore_init(&job.restore, &job);
 	list_push(&d.jobs.list, &job.link);
 	cr_assert_eq(saves_adopt(&job.saves, id, slots), 0);

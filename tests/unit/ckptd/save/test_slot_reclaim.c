@@ -3,6 +3,7 @@
 #include "ckptd/job_of.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/saving.h"
 #include "participant/participant.h"
 #include "save/saves_private.h"
 
@@ -38,8 +39,8 @@ static void setup(void)
 			   .nslots = ARENA_SLOTS_MIN,
 			   .ranks = ranks,
 			   .spread = true};
-	saves_init(&job.saves, &job);
-	copies_init(&job.copies, &job);
+	job_init_saves(&job);
+	copying_init(&job);
 	restore_init(&job.restore, &job);
 	list_push(&d.jobs.list, &job.link);
 	saves_resume(&job.saves, begun_with);

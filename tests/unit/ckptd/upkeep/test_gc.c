@@ -7,6 +7,7 @@
 #include "catalog/catalog.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/saving.h"
 #include "scratch.h"
 #include "store/manage/litter.h"
 #include "store/manage/tags.h"
@@ -51,7 +52,8 @@ static void setup(void)
 	cr_assert_eq(disk_new(root, &d.storage.disk, &d.storage.root, &err), 0, "%s", err.text);
 	cr_assert_eq(gc_new(&d.jobs, &d.storage.gc, &err), 0, "%s", err.text);
 	job = (struct job){JOB_OF(d), .name = "gpt"};
-	saves_init(&job.saves, &job);
+	copying_init(&job);
+	job_init_saves(&job);
 	restore_init(&job.restore, &job);
 	list_push(&d.jobs.list, &job.link);
 }
@@ -86,7 +88,7 @@ static void settle(void)
 
 static void collect(void)
 {
-	gc_want(d.storage.gc, &job);
+	gc_want(d.storage.gc, job.name, &job.policy);
 	settle();
 }
 
@@ -156,7 +158,7 @@ Test(gc, a_job_that_has_ended_meanwhile_has_its_round)
 {
 	make(2, false);
 	job.policy.keep_last = 1;
-	gc_want(d.storage.gc, &job);
+	gc_want(d.storage.gc, job.name, &job.policy);
 	list_remove(&job.link);
 	settle();
 	cr_assert_str_eq(left(), "2");
@@ -208,7 +210,7 @@ Test(gc, what_comes_into_use_after_the_plan_stays)
 	make(2, false);
 	job.policy.keep_last = 1;
 	settle(); /* the whole store */
-	gc_want(d.storage.gc, &job);
+	gc_want(d.storage.gc, job.name, &job.policy);
 	struct pollfd fd = {.fd = gc_event_fd(d.storage.gc), .events = POLLIN};
 	gc_tick(d.storage.gc);
 	cr_assert_eq(poll(&fd, 1, 10000), 1, "the plan is made");
@@ -295,7 +297,7 @@ Test(gc, the_end_of_the_daemon_cuts_it_short)
 	for (uint64_t step = 2; step <= 10; step++)
 		make(step, false);
 	job.policy.keep_last = 1;
-	gc_want(d.storage.gc, &job);
+	gc_want(d.storage.gc, job.name, &job.policy);
 	gc_tick(d.storage.gc);
 	d.runtime.stopping = true;
 	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
