@@ -12,6 +12,9 @@ void member_tell_epoch(struct job *job, const char *reason, bool elsewhere);
 void member_epoch_known(struct job *job);
 /* The coordinator refuses this node: those that wait to enter are told; or wait on, where it is only too early (-EAGAIN). */
 void member_turn_away(struct job *job, int rc, const char *text);
+/* Answers a waiting request with an error. */
+void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* All ranks of the job have entered the epoch. */
 void member_joined(struct job *job, const struct wire_joined *joined);
 /* Barriers whose deadline has passed are answered with who is missing. */

@@ -10,6 +10,7 @@
 #include "job/participation.h"
 #include "job/rank.h"
 #include "job/recovery_notes.h"
+#include "job/restoring.h"
 #include "job/saving.h"
 #include "participant/room.h"
 #include "replication/room.h"
@@ -114,7 +115,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	init_ranks(job);
 	job_init_saves(job);
 	copying_init(job);
-	restore_init(&job->restore, job);
+	job_init_restore(job);
 	job_init_marks(job);
 	job_init_recoveries(job);
 	job->linked = job->spread && coordinator_in_reach(jobs->control, job->name);

@@ -166,10 +166,6 @@ void job_free(struct job *job);
  * next one takes it from there. */
 void job_keep_arena(struct rank *rank);
 void job_drop_arena(struct rank *rank);
-/* For what restores have to tell, from below. */
-/* Answers a waiting request with an error (job/barriers.c). */
-void member_refuse(struct rank *rank, struct waiting *waiting, int rc, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
 /* Bytes of the arenas that it holds. */
 uint64_t job_memory(const struct job *job);
 struct job *job_find(struct jobs *jobs, const char *name);

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-void restore_init(struct restore *restore, struct job *job)
+void restore_init(struct restore *restore, const struct restored_job *of)
 {
-	*restore = (struct restore){.job = job};
+	*restore = (struct restore){.of = *of};
 }
 
 bool restore_idle(const struct restore *restore)
@@ -37,24 +37,23 @@ static void done(struct work *work);
 
 struct restore_work *restore_work_new(struct restore *restore, enum restore_task task)
 {
-	struct job *job = restore->job;
 	struct restore_work *w = calloc(1, sizeof(*w));
 	if (!w)
 		return NULL;
 	w->work = (struct work){.run = restore_run, .done = done};
 	w->restore = restore;
 	w->task = task;
-	w->store = job->runtime->config.store;
+	w->store = restore->of.runtime->config.store;
 	w->step = restore->step;
 	w->back = restore->back;
 	w->id = restore->bring.id;
-	w->nlocal = job->nlocal;
-	memcpy(w->job, job->name, sizeof(w->job));
+	w->nlocal = *restore->of.nlocal;
+	snprintf(w->job, sizeof(w->job), "%s", restore->of.name);
 	memcpy(w->slots, restore->slots, sizeof(w->slots));
 	/* Before a world changes those are asked, too, whose processes have yet to register. */
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].mem)
-			w->mems[r] = memory_get(job->ranks[r].mem);
+	for (uint32_t r = 0; r < w->nlocal; r++)
+		if (restored_rank(restore, r).mem)
+			w->mems[r] = memory_get(restored_rank(restore, r).mem);
 	return w;
 }
 
@@ -77,44 +76,30 @@ void restore_end_claim(struct restore *restore)
 		end_claim(restore, false);
 }
 
-static bool somebody_waits(const struct job *job)
+static bool somebody_waits(const struct restore *restore)
 {
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].restoring.seq)
+	for (uint32_t r = 0; r < *restore->of.nlocal; r++)
+		if (restored_rank(restore, r).waits)
 			return true;
 	return false;
 }
 
 void restore_refuse(struct restore *restore, int rc, const char *text, const char *why)
 {
-	struct job *job = restore->job;
 	char full[2 * WIRE_TEXT_MAX];
 	snprintf(full, sizeof(full), "%s%s%s", text, *why ? " — passed over: " : "", why);
 	restore_cancel(restore);
-	if (!somebody_waits(job))
+	if (!somebody_waits(restore))
 		return; /* they have been told already */
 	if (rc == -ENOENT && restore->step == STEP_NEWEST)
-		saves_resume(&job->saves, (struct step_id){0});
+		saves_resume(restore->of.saves, (struct step_id){0});
 	if (rc != -ENOENT)
-		log_warn("job %s: restore failed: %s", job->name, full);
+		log_warn("job %s: restore failed: %s", restore->of.name, full);
 	else if (*why)
-		log_warn("job %s: the ranks begin anew: %s", job->name, full);
+		log_warn("job %s: the ranks begin anew: %s", restore->of.name, full);
 	restore_note_answered(restore, &(struct recovery_end){.rc = rc == -ENOENT ? 0 : rc,
 							      .passed_over = rc == -ENOENT ? why : full});
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		member_refuse(&job->ranks[r], &job->ranks[r].restoring, rc, "%s", full);
-}
-
-static void answer(const struct restore *restore, const struct wire_restored *m)
-{
-	AUTO_WBUF struct wbuf body = {0};
-	if (wire_restored_encode(m, &body))
-		body.failed = true;
-	for (uint32_t r = 0; r < restore->job->nlocal; r++) {
-		struct rank *rank = &restore->job->ranks[r];
-		client_send(rank->client, WIRE_RESTORED, rank->restoring.seq, &body, NULL, 0);
-		rank->restoring = (struct waiting){0};
-	}
+	restore->of.refuse(restore->of.job, rc, full);
 }
 
 static bool lacks_blobs(const struct memory *mem, uint32_t slot)
@@ -124,22 +109,22 @@ static bool lacks_blobs(const struct memory *mem, uint32_t slot)
 
 void restore_finish(struct restore *restore, const struct peer_choice *choice)
 {
-	struct job *job = restore->job;
 	const char *from = source_name(choice->source);
 	if (restore->state != RESTORE_FETCHED)
 		return;
 	struct wire_restored m = {.step = choice->id.step,
 				  .epoch = choice->id.epoch,
 				  .source = restore->source,
-				  .nlocal = job->nlocal,
+				  .nlocal = *restore->of.nlocal,
 				  .fetch_ns = clock_now() - restore->start_ns};
 	memcpy(m.why, choice->why, sizeof(m.why));
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		m.ranks[r] = job->ranks[r].id;
+	for (uint32_t r = 0; r < m.nlocal; r++) {
+		const struct restored_rank rank = restored_rank(restore, r);
+		m.ranks[r] = rank.id;
 		m.slots[r] = restore->slots[r];
-		m.rank_blobs_absent[r] = lacks_blobs(job->ranks[r].mem, restore->slots[r]);
+		m.rank_blobs_absent[r] = lacks_blobs(rank.mem, restore->slots[r]);
 	}
-	saves_resume(&job->saves, choice->id);
+	saves_resume(restore->of.saves, choice->id);
 	restore->state = RESTORE_IDLE;
 	restore->count++;
 	restore->last = choice->id;
@@ -148,18 +133,18 @@ void restore_finish(struct restore *restore, const struct peer_choice *choice)
 	restore->last_ns = m.fetch_ns;
 	restore_note_answered(restore, &(struct recovery_end){
 					       .id = choice->id, .source = choice->source, .passed_over = choice->why});
-	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", job->name,
+	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", restore->of.name,
 		 (unsigned long)choice->id.step, choice->id.epoch, from, (double)m.fetch_ns / 1e6,
 		 *choice->why ? "; passed over: " : "", choice->why);
-	catalog_event(job->storage->catalog, job->name, choice->id, "restored", from);
-	answer(restore, &m);
+	catalog_event(restore->of.storage->catalog, restore->of.name, choice->id, "restored", from);
+	restore->of.answer(restore->of.job, &m);
 }
 
 void restore_start(struct restore *restore, struct restore_work *w, enum restore_state state)
 {
 	restore->work = w;
 	restore->state = state;
-	pool_submit(restore->job->runtime->pool, &w->work);
+	pool_submit(restore->of.runtime->pool, &w->work);
 }
 
 /* ---- bring ----------------------------------------------------------------------------------------------------- */
@@ -167,25 +152,24 @@ void restore_start(struct restore *restore, struct restore_work *w, enum restore
 static void report(struct restore *restore, int rc, const char *text)
 {
 	restore->state = RESTORE_FETCHED;
-	participant_fetched(restore->job, restore->bring.id, rc, restore->source, text);
+	participant_fetched(restore->of.job, restore->bring.id, rc, restore->source, text);
 }
 
 /* Out of slots that a snapshot has: these stay as they are. */
 static bool try_own(struct restore *restore)
 {
-	struct job *job = restore->job;
-	struct snapshot *s = saves_find_in_memory(&job->saves, restore->bring.id);
+	struct snapshot *s = saves_find_in_memory(restore->of.saves, restore->bring.id);
 	if (!s)
 		return false;
-	for (uint32_t r = 0; r < job->nlocal; r++)
+	for (uint32_t r = 0; r < *restore->of.nlocal; r++)
 		restore->slots[r] = s->parts[r].slot;
 	struct restore_work *w = restore_work_new(restore, TASK_CHECK);
 	if (!w)
 		return false;
 	restore_note_begun(restore, UINT64_MAX);
-	saves_lend(&job->saves, s->id); /* stays while it is looked at */
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		struct memory *mem = job->ranks[r].mem;
+	saves_lend(restore->of.saves, s->id); /* stays while it is looked at */
+	for (uint32_t r = 0; r < *restore->of.nlocal; r++) {
+		struct memory *mem = restored_rank(restore, r).mem;
 		memory_bring(mem, restore->slots[r], restore->bring.id);
 		if (lacks_blobs(mem, restore->slots[r]))
 			memory_bring_no_blobs(mem);
@@ -202,7 +186,7 @@ static void descend(struct restore *restore)
 
 void restore_fetch(struct restore *restore, const struct peer_restore_fetch *bring)
 {
-	uint32_t n = restore->job->nlocal;
+	uint32_t n = *restore->of.nlocal;
 	restore->bring = *bring;
 	restore_note_chosen(restore);
 	restore->saved_world = 0;
@@ -220,8 +204,8 @@ void restore_fetch(struct restore *restore, const struct peer_restore_fetch *bri
 
 static void checked(struct restore *restore, const struct restore_work *w)
 {
-	struct job *job = restore->job;
-	struct snapshot *s = w->rc ? saves_find_in_memory(&job->saves, w->id) : NULL;
+	struct saves *saves = restore->of.saves;
+	struct snapshot *s = w->rc ? saves_find_in_memory(saves, w->id) : NULL;
 	if (!w->rc) {
 		restore_note_brought(restore, UINT64_MAX, WIRE_FROM_MEMORY, RECOVERY_NOWHERE);
 		report(restore, 0, "");
@@ -229,9 +213,9 @@ static void checked(struct restore *restore, const struct restore_work *w)
 	}
 	restore_add_why(restore->text, "%s", w->err.text);
 	restore_note_skipped(restore, UINT64_MAX, "memory: %s", w->err.text);
-	saves_lend(&job->saves, (struct step_id){0});
+	saves_lend(saves, (struct step_id){0});
 	if (s)
-		saves_drop(&job->saves, s);
+		saves_drop(saves, s);
 	descend(restore);
 }
 
@@ -240,10 +224,10 @@ static void checked(struct restore *restore, const struct restore_work *w)
 /* So that whoever finds it in memory knows, also a daemon that was started again. */
 static void note_absent(const struct restore *restore)
 {
-	const struct job *job = restore->job;
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		struct arena_slot *slot = &job->ranks[r].mem->head->slots[restore->slots[r]];
-		bool no_blobs = restore->saved_world && job->ranks[r].id >= restore->saved_world;
+	for (uint32_t r = 0; r < *restore->of.nlocal; r++) {
+		const struct restored_rank rank = restored_rank(restore, r);
+		struct arena_slot *slot = &rank.mem->head->slots[restore->slots[r]];
+		bool no_blobs = restore->saved_world && rank.id >= restore->saved_world;
 		slot->flags = (restore->partial ? SLOT_PARTIAL : 0) | (no_blobs ? SLOT_NO_BLOBS : 0);
 	}
 }
@@ -251,7 +235,7 @@ static void note_absent(const struct restore *restore)
 /* All parts stand in the claimed slots. */
 static void adopt(struct restore *restore)
 {
-	struct saves *saves = &restore->job->saves;
+	struct saves *saves = restore->of.saves;
 	note_absent(restore);
 	/* Lent before it is adopted: another one may be newer, and the ranks have not read this one yet. */
 	saves_lend(saves, restore->bring.id);
@@ -274,7 +258,7 @@ static void give_up(struct restore *restore, int rc, const char *text)
 static uint64_t unheld(const struct restore *restore)
 {
 	uint64_t ranks = restore->lacking;
-	for (uint32_t r = 0; r < restore->job->nlocal; r++)
+	for (uint32_t r = 0; r < *restore->of.nlocal; r++)
 		if (restore->tried[r])
 			ranks &= ~(1ull << r);
 	return ranks;
@@ -289,8 +273,8 @@ static void read_store(struct restore *restore)
 	}
 	w->ranks = restore->lacking;
 	restore_note_skipped(restore, unheld(restore), "peer: %s",
-			     restore->job->peers->replica ? "nobody who is there holds a copy"
-							  : "this node is in no cluster");
+			     restore->of.peers->replica ? "nobody who is there holds a copy"
+							: "this node is in no cluster");
 	restore_note_begun(restore, w->ranks);
 	for (uint32_t r = 0; r < w->nlocal; r++)
 		if (w->ranks & 1ull << r)
@@ -300,11 +284,11 @@ static void read_store(struct restore *restore)
 
 void restore_peers_done(struct restore *restore)
 {
-	if (restore->lacking != UINT64_MAX >> (64 - restore->job->nlocal)) /* somebody got his part there */
+	if (restore->lacking != UINT64_MAX >> (64 - *restore->of.nlocal)) /* somebody got his part there */
 		restore->source = WIRE_FROM_PEER;
 	if (!restore->lacking)
 		adopt(restore);
-	else if (restore->bring.stored && restore->job->runtime->config.store)
+	else if (restore->bring.stored && restore->of.runtime->config.store)
 		read_store(restore);
 	else
 		give_up(restore, restore->unfit ? -ESTALE : -EBADMSG, "it is not on storage");
@@ -314,8 +298,7 @@ void restore_peers_done(struct restore *restore)
 static bool try_former(struct restore *restore)
 {
 	struct former_source source;
-	struct job *job = restore->job;
-	if (!former_source(job->former, restore->bring.id, &source))
+	if (!former_source(*restore->of.former, restore->bring.id, &source))
 		return false;
 	if (source.partial && restore->bring.stored) {
 		former_source_end(&source);
@@ -338,7 +321,7 @@ static bool try_former(struct restore *restore)
 /* This node has the part of some ranks, and storage has all. */
 static bool is_elsewhere(const struct restore *restore, const struct restore_work *w)
 {
-	return w->former.n < w->former.world && restore->bring.stored && restore->job->runtime->config.store;
+	return w->former.n < w->former.world && restore->bring.stored && restore->of.runtime->config.store;
 }
 
 /* What is damaged there may be good elsewhere; that the tables are others stays true whatever else is tried. */
@@ -354,13 +337,13 @@ static void former_was_read(struct restore *restore, const struct restore_work *
 		restore_add_why(restore->text, "%s", w->err.text);
 		restore_note_skipped(restore, UINT64_MAX, "memory: %s", w->err.text);
 		if (w->rc == -EBADMSG)
-			former_damaged(restore->job->former, w->id);
+			former_damaged(*restore->of.former, w->id);
 		restore->state = RESTORE_PEER;
 		restore_peer_start(restore);
 	} else {
 		char text[2 * WIRE_TEXT_MAX];
 		snprintf(text, sizeof(text), "%s. It is kept for %lu s for ranks that fit it; else take another name",
-			 w->err.text, (unsigned long)(restore->job->policy.linger_ms / 1000));
+			 w->err.text, (unsigned long)(restore->of.policy->linger_ms / 1000));
 		give_up(restore, w->rc, text);
 	}
 }
@@ -399,35 +382,35 @@ static void done(struct work *work)
 
 static bool claim_all(struct restore *restore)
 {
-	struct job *job = restore->job;
-	for (uint32_t r = 0; r < job->nlocal; r++) {
-		int slot = memory_claim(job->ranks[r].mem, (struct step_id){.epoch = job->epoch});
+	for (uint32_t r = 0; r < *restore->of.nlocal; r++) {
+		struct memory *mem = restored_rank(restore, r).mem;
+		int slot = memory_claim(mem, (struct step_id){.epoch = *restore->of.epoch});
 		if (slot < 0) {
 			end_claim(restore, false);
 			return false;
 		}
 		restore->slots[r] = (uint32_t)slot;
-		restore->claimed[r] = memory_get(job->ranks[r].mem);
+		restore->claimed[r] = memory_get(mem);
 	}
 	return true;
 }
 
-static bool everybody_waits(const struct job *job)
+static bool everybody_waits(const struct restore *restore)
 {
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (!job->ranks[r].restoring.seq)
+	for (uint32_t r = 0; r < *restore->of.nlocal; r++)
+		if (!restored_rank(restore, r).waits)
 			return false;
 	return true;
 }
 
 static void claim_and_bring(struct restore *restore)
 {
-	if (!everybody_waits(restore->job)) { /* a deadline has passed meanwhile */
+	if (!everybody_waits(restore)) { /* a deadline has passed meanwhile */
 		give_up(restore, -ETIMEDOUT, "no free slot to restore into: a save is still being written");
 		return;
 	}
 	if (!claim_all(restore)) {
-		copies_yield(&restore->job->copies);
+		copies_yield(restore->of.copies);
 		return; /* or a commit still reads them: the next tick tries again */
 	}
 	if (try_former(restore))
@@ -441,7 +424,7 @@ void restore_pump(struct restore *restore)
 	if (restore->work || (restore->fetching && restore->state != RESTORE_PEER))
 		return; /* perhaps of an epoch that is gone */
 	if (restore->asked) {
-		if (saves_undecided(&restore->job->saves))
+		if (saves_undecided(restore->of.saves))
 			return; /* the next tick looks again */
 		restore->asked = false;
 		restore_scan(restore);

@@ -19,9 +19,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct copies;
+struct former;
+struct health_marks;
 struct job;
 struct memory;
+struct peers;
+struct policy;
+struct replica_fetched;
 struct restore_work;
+struct runtime;
+struct saves;
+struct storage;
 
 enum restore_state {
 	RESTORE_IDLE = 0,
@@ -35,8 +44,37 @@ enum restore_state {
 	RESTORE_FETCHED
 };
 
+/* A rank of the job on this node, as it is now. */
+struct restored_rank {
+	uint32_t id;        /* in the world; RANK_MAX: nobody has come for this place yet */
+	struct memory *mem; /* its arena; NULL: it has none yet */
+	bool waits;         /* it has asked, and was not answered */
+};
+
+/* The job that restores; what it points to changes. */
+struct restored_job {
+	struct job *job; /* for reports, and the calls below */
+	const char *name;
+	const struct policy *policy;
+	const uint32_t *epoch, *world, *nlocal;
+	const struct runtime *runtime;
+	const struct storage *storage;
+	const struct peers *peers;
+	struct saves *saves;
+	struct copies *copies;
+	const struct health_marks *health_marks;
+	struct recovery_log *log;
+	struct former *const *former;
+	struct restored_rank (*rank)(const struct job *job, uint32_t index);
+	/* All its ranks are waiting: they are told. */
+	void (*answer)(struct job *job, const struct wire_restored *m);
+	void (*refuse)(struct job *job, int rc, const char *text);
+	/* Asks a node for the part of a rank: restore_fetched follows, and before that restore_arrived may. */
+	int (*fetch)(struct job *job, uint32_t index, uint32_t node);
+};
+
 struct restore {
-	struct job *job;
+	struct restored_job of;
 	enum restore_state state;
 	uint64_t step;         /* wanted; or STEP_NEWEST, STEP_NEWEST_HEALTHY */
 	struct rollbacks back; /* what they give up is not */
@@ -63,7 +101,7 @@ struct restore {
 	uint64_t last_ns;
 };
 
-void restore_init(struct restore *restore, struct job *job);
+void restore_init(struct restore *restore, const struct restored_job *of);
 /* The coordinator's orders. Look what there is. */
 void restore_look(struct restore *restore, const struct peer_look *look);
 /* Bring it into slots. */
@@ -72,6 +110,9 @@ void restore_fetch(struct restore *restore, const struct peer_restore_fetch *bri
 void restore_finish(struct restore *restore, const struct peer_choice *choice);
 /* There is nothing; why: what was passed over. */
 void restore_refuse(struct restore *restore, int rc, const char *text, const char *why);
+/* Of the part that a rank, by index, gets from another node: leaves that may be loaded while the rest is fetched; the end. */
+void restore_arrived(struct restore *restore, uint32_t index, uint64_t first, uint64_t count);
+void restore_fetched(struct restore *restore, uint32_t index, const struct replica_fetched *done);
 /* Goes on when it waits for slots; every tick and after slots were given back. */
 void restore_pump(struct restore *restore);
 /* The epoch has moved on: answers nobody any more. */

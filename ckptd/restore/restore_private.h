@@ -7,9 +7,15 @@
 #ifndef CKPTD_RESTORE_RESTORE_PRIVATE_H
 #define CKPTD_RESTORE_RESTORE_PRIVATE_H
 
-#include "job/job.h"
+#include "arena/room.h"
+#include "restore/former.h"
 #include "restore/restore.h"
 #include "runtime/room.h"
+
+static inline struct restored_rank restored_rank(const struct restore *restore, uint32_t index)
+{
+	return restore->of.rank(restore->of.job, index);
+}
 
 enum restore_task { TASK_SCAN = 1, TASK_CHECK, TASK_FORMER, TASK_READ };
 

@@ -4,9 +4,9 @@
 #include "save/room.h"
 
 /* What was said here may not be on storage yet. */
-static bool is_healthy(const struct job *job, const struct peer_restore_candidates *found, struct step_id id)
+static bool is_healthy(const struct restore *restore, const struct peer_restore_candidates *found, struct step_id id)
 {
-	const struct noted_mark *said = health_marks_find(&job->health_marks, id);
+	const struct noted_mark *said = health_marks_find(restore->of.health_marks, id);
 	bool stored = false;
 	for (uint32_t i = 0; i < found->nstored; i++)
 		stored |= !step_compare(found->stored[i], id);
@@ -18,7 +18,7 @@ static bool wanted(const struct restore *restore, const struct peer_restore_cand
 	if (rollbacks_give_up(&restore->back, id))
 		return false;
 	if (restore->step == STEP_NEWEST_HEALTHY)
-		return is_healthy(restore->job, found, id);
+		return is_healthy(restore, found, id);
 	return restore->step == STEP_NEWEST || id.step == restore->step;
 }
 
@@ -37,12 +37,11 @@ static bool asked_for(void *arg, struct step_id id)
 void restore_report_found(struct restore *restore, const struct peer_restore_candidates *found)
 {
 	struct asked asked = {restore, found};
-	struct job *job = restore->job;
 	struct peer_restore_candidates all = *found;
-	for (uint32_t r = 0; r < job->nlocal; r++)
-		if (job->ranks[r].id != RANK_MAX)
-			all.ranks[all.nranks++] = job->ranks[r].id;
-	list_for(node, &job->saves.snapshots) {
+	for (uint32_t r = 0; r < *restore->of.nlocal; r++)
+		if (restored_rank(restore, r).id != RANK_MAX)
+			all.ranks[all.nranks++] = restored_rank(restore, r).id;
+	list_for(node, &restore->of.saves->snapshots) {
 		const struct snapshot *s = snapshot_of(node);
 		if (!snapshot_in_memory(s))
 			continue;
@@ -51,7 +50,7 @@ void restore_report_found(struct restore *restore, const struct peer_restore_can
 		else if (all.nmemory < PEER_MEMORY)
 			all.memory[all.nmemory++] = s->id;
 	}
-	former_found(job->former, asked_for, &asked, &all);
+	former_found(*restore->of.former, asked_for, &asked, &all);
 	all.nstored = 0;
 	for (uint32_t i = 0; i < found->nstored; i++)
 		if (wanted(restore, found, found->stored[i]))
@@ -59,12 +58,12 @@ void restore_report_found(struct restore *restore, const struct peer_restore_can
 		else
 			all.others = true;
 	restore->state = RESTORE_FOUND;
-	participant_found(job, &all);
+	participant_found(restore->of.job, &all);
 }
 
 void restore_scan(struct restore *restore)
 {
-	saves_follow(&restore->job->saves);
+	saves_follow(restore->of.saves);
 	struct restore_work *w = restore_work_new(restore, TASK_SCAN);
 	if (w)
 		restore_start(restore, w, RESTORE_LOOK);

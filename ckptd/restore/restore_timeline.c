@@ -3,13 +3,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "save/room.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define EACH_OF(restore, ranks, r)                                                                                     \
-	for (uint32_t r = 0; r < (restore)->job->nlocal; r++)                                                          \
+	for (uint32_t r = 0; r < *(restore)->of.nlocal; r++)                                                           \
 		if ((ranks)&1ull << r)
 
 void restore_note_asked(struct restore *restore)
@@ -17,7 +18,7 @@ void restore_note_asked(struct restore *restore)
 	restore->start_ns = clock_now();
 	restore->chosen_ns = 0;
 	memset(restore->parts, 0, sizeof(restore->parts));
-	EACH_OF(restore, UINT64_MAX, r) restore->parts[r].rank = restore->job->ranks[r].id;
+	EACH_OF(restore, UINT64_MAX, r) restore->parts[r].rank = restored_rank(restore, r).id;
 }
 
 void restore_note_chosen(struct restore *restore)
@@ -65,7 +66,7 @@ static void log_parts(const struct restore *restore)
 	{
 		const struct recovery_part *part = &restore->parts[r];
 		if (part->skipped[0])
-			log_info("job %s: the part of rank %u comes from %s; passed over: %s", restore->job->name,
+			log_info("job %s: the part of rank %u comes from %s; passed over: %s", restore->of.name,
 				 part->rank, source_name(part->source), part->skipped);
 	}
 }
@@ -73,16 +74,15 @@ static void log_parts(const struct restore *restore)
 /* Of a job that begins there is nothing to tell. */
 void restore_note_answered(const struct restore *restore, struct recovery_end *end)
 {
-	struct job *job = restore->job;
-	if (!end->rc && !end->source && !job->recovery_log.raised_ns)
+	if (!end->rc && !end->source && !restore->of.log->raised_ns)
 		return;
-	end->epoch = job->epoch;
-	end->world = job->world;
+	end->epoch = *restore->of.epoch;
+	end->world = *restore->of.world;
 	end->asked_ns = restore->start_ns;
 	end->chosen_ns = restore->chosen_ns;
 	end->parts = restore->parts;
-	end->nparts = end->rc ? 0 : job->nlocal;
+	end->nparts = end->rc ? 0 : *restore->of.nlocal;
 	if (end->source)
 		log_parts(restore);
-	recoveries_answered(&job->recovery_log, end);
+	recoveries_answered(restore->of.log, end);
 }

@@ -1,6 +1,6 @@
 """The rooms of ckptd: who may include whom, downwards only. A room is a folder, and its room.h is its face: whatever is outside includes that alone. At
 its top stands what the room is for, what it may know (the same as in the table here), and its invariants. `daemon.h` is for
-the top alone: main.c and what stands beside it. `job/job.h` is a record that rooms below job/ share: the sources listed here include it, and no others."""
+the top alone: main.c and what stands beside it."""
 
 import os
 import re
@@ -32,11 +32,6 @@ ROOMS = {
     "": ("*",),
 }
 
-# The record of a job stands in job/, and these below it know it still. The list can only get shorter.
-RECORD = "job/job.h"
-RECORD_USERS = {"restore/restore_private.h"}
-
-
 FACE = "room.h"
 FACE_LINES = 6  # of its comment
 
@@ -55,7 +50,7 @@ def resolve(ckptd, name, header):
 
 def problem_of(name, target):
     room, other = room_of(name), room_of(target)
-    if room == other or (target == RECORD and name in RECORD_USERS):
+    if room == other:
         return None
     if other not in ROOMS[room] and "*" not in ROOMS[room]:
         return f"{room}/ may not include {target}"
@@ -77,12 +72,6 @@ def uphill(root):
             if problem:
                 found.append((name, number, problem))
     return found
-
-
-def idle_users(root):
-    """Who is on the list and does not include the record any more."""
-    return [f"ckptd/{name} does not include {RECORD} any more: take it off the list" for name in sorted(RECORD_USERS)
-            if f'#include "{RECORD}"' not in (root / "ckptd" / name).read_text()]
 
 
 def check(root):
@@ -165,5 +154,4 @@ if __name__ == "__main__":
         ("the table runs downwards only", check_table()),
         ("every room has one face, which says what it is for, what it may know and what it keeps", check_faces(tidy.ROOT)),
         ("no include of ckptd runs uphill", check(tidy.ROOT)),
-        ("who knows the record of a job from below is on the list, and nobody else", idle_users(tidy.ROOT)),
     ])

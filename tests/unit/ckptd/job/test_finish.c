@@ -7,6 +7,7 @@
 #include "cluster/roster.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/restoring.h"
 #include "job/saving.h"
 
 #include <criterion/criterion.h>
@@ -41,7 +42,7 @@ static void setup(void)
 	ranks[1].mem = &mem; /* the first has none yet: nothing is said of shares */
 	copying_init(&job);
 	job_init_saves(&job);
-	restore_init(&job.restore, &job);
+	job_init_restore(&job);
 	list_push(&here.jobs.list, &job.link);
 }
 

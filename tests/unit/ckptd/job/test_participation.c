@@ -15,6 +15,7 @@
 #include "job/halt.h"
 #include "job/rank.h"
 #include "job/resize.h"
+#include "job/restoring.h"
 #include "job/saving.h"
 #include "participant/orders.h"
 #include "runtime/workers.h"
@@ -45,7 +46,7 @@ static void setup(void)
 	cr_assert(job.ranks);
 	job_init_saves(&job);
 	copying_init(&job);
-	restore_init(&job.restore, &job);
+	job_init_restore(&job);
 	list_push(&here.jobs.list, &job.link);
 }
 

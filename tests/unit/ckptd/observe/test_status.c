@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/restoring.h"
 #include "job/saving.h"
 
 #include <criterion/criterion.h>
@@ -30,7 +31,7 @@ static void setup(void)
 		ranks[r] = (struct rank){.job = &job, .id = r, .pidfd = -1, .doorbell = -1};
 	copying_init(&job);
 	job_init_saves(&job);
-	restore_init(&job.restore, &job);
+	job_init_restore(&job);
 }
 
 static void teardown(void)

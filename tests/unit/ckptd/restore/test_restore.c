@@ -6,6 +6,7 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "job/recovery_notes.h"
+#include "job/restoring.h"
 #include "job/saving.h"
 #include "runtime/workers.h"
 #include "save/saves_private.h"
@@ -38,7 +39,7 @@ static void setup(void)
 		ranks[r] = (struct rank){.job = &job, .id = r, .index = r, .pidfd = -1};
 	job_init_saves(&job);
 	copying_init(&job);
-	restore_init(&job.restore, &job);
+	job_init_restore(&job);
 	job_init_recoveries(&job);
 	list_push(&here.jobs.list, &job.link);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "daemon.h"
+#include "job/restoring.h"
 #include "job/room.h"
 
 #include <criterion/criterion.h>
@@ -19,7 +20,7 @@ static void setup(void)
 	job = (struct job){JOB_OF(d), .name = "main", .world = 6, .nlocal = 3, .epoch = 2, .ranks = ranks};
 	for (uint32_t r = 0; r < 3; r++)
 		ranks[r] = (struct rank){.job = &job, .id = 3 + r, .index = r};
-	restore_init(restore, &job);
+	job_init_restore(&job);
 	job_init_recoveries(&job);
 	restore_note_asked(restore);
 }

@@ -4,6 +4,7 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "job/rank.h"
+#include "job/restoring.h"
 #include "job/saving.h"
 #include "save/saves_private.h"
 
@@ -45,7 +46,7 @@ static void setup(void)
 			   .spread = true};
 	job_init_saves(&job);
 	copying_init(&job);
-	restore_init(&job.restore, &job);
+	job_init_restore(&job);
 	list_push(&d.jobs.list, &job.link);
 }
 

@@ -3,6 +3,7 @@
 #include "ckptd/job_of.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/restoring.h"
 #include "job/saving.h"
 #include "save/saves_private.h"
 
@@ -39,7 +40,7 @@ static void setup(void)
 			   .policy = {.verify = true}};
 	job_init_saves(&job);
 	copying_init(&job);
-	restore_init(&job.restore, &job);
+	job_init_restore(&job);
 	list_push(&d.jobs.list, &job.link);
 	cr_assert_eq(saves_adopt(&job.saves, id, slots), 0);
 	s = saves_find(&job.saves, id);

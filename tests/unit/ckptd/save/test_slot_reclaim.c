@@ -3,6 +3,7 @@
 #include "ckptd/job_of.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/restoring.h"
 #include "job/saving.h"
 #include "participant/participant.h"
 #include "save/saves_private.h"
@@ -41,7 +42,7 @@ static void setup(void)
 			   .spread = true};
 	job_init_saves(&job);
 	copying_init(&job);
-	restore_init(&job.restore, &job);
+	job_init_restore(&job);
 	list_push(&d.jobs.list, &job.link);
 	saves_resume(&job.saves, begun_with);
 	cr_assert_eq(saves_adopt(&job.saves, newest, slots), 0);

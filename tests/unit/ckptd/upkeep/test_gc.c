@@ -7,6 +7,7 @@
 #include "catalog/catalog.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/restoring.h"
 #include "job/saving.h"
 #include "scratch.h"
 #include "store/manage/litter.h"
@@ -54,7 +55,7 @@ static void setup(void)
 	job = (struct job){JOB_OF(d), .name = "gpt"};
 	copying_init(&job);
 	job_init_saves(&job);
-	restore_init(&job.restore, &job);
+	job_init_restore(&job);
 	list_push(&d.jobs.list, &job.link);
 }
 
