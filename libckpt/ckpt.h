@@ -559,8 +559,8 @@ int ckpt_poll(ckpt_snapshot *snap);
  *	-EBADMSG     the copy is torn or damaged
  *	-EUCLEAN     replicas differ (ckpt_options.vote): the tensor is named, and by majority the
  *	             ranks. The state of some rank is wrong: restore what was saved before
- *	-ECANCELED   a later save took its place, or it had no fence, or it was lost with a daemon;
- *	             or what became of it is no longer kept: that of 32 later saves is
+ *	-ECANCELED   a later save took its place, or it had no fence, or it was lost with a daemon.
+ *	             Or what became of it is no longer kept: that of 32 later saves is
  *	-EALREADY    it is on storage: the daemons saved it again as one of a later epoch
  *	-ESTALE      the epoch is over. A save that was complete on all ranks goes on: after
  *	             ckpt_join wait for it again
