@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -13,14 +12,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..errors import Busy, Error, NoCheckpoint, StaleEpoch, Superseded, Timeout, WorldChanged
+from ..errors import NoCheckpoint
 from ..job import job_name
 from ..policy import Policy
-from ..session import DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, Restored, Session, Snapshot
-from ..tree import TreeError
+from ..saves import Saves
+from ..session import LATEST, LATEST_HEALTHY, Restored, Session
 from .documents import Documents
 from .element import current_stream
-from .held import Held, Unsaveable
+from .held import Held
 from .layout import Place
 from .sources import sources_of
 
@@ -44,7 +43,7 @@ def _world() -> tuple[int, int]:
     return 0, 0  # the environment says it
 
 
-class Checkpointer:
+class Checkpointer(Saves):
     """Saves and restores a training state.
 
     ``state`` maps names to modules, optimizers, schedulers, loaders, dicts, and anything with state_dict. ``memory_every`` and ``storage_every`` count
@@ -56,19 +55,14 @@ class Checkpointer:
     def __init__(self, state: Mapping[str, Any], *, job: str | None = None, socket: str | None = None, memory_every: int = 0, storage_every: int = 0,
                  auto: bool = False, strict_saves: bool = False, rng: bool = True, auto_fence: bool = True, place: Place | None = None,
                  document_bytes: int = 1 << 20, timeout: float | None = None, **session: Any) -> None:
-        self.policy, self.strict_saves = Policy(memory_every, storage_every, auto), strict_saves
-        self.sources = sources_of(state)
+        self.sources, policy = sources_of(state), Policy(memory_every, storage_every, auto)
         self._place, self._rng, self._most = place, rng, document_bytes
         rank, world = _world()
         local = int(os.environ.get("LOCAL_WORLD_SIZE", 0)) if world else 0
         self.job = job_name(job)
-        self.session = Session(self.job, socket, rank=rank, world=world, local_world=local, timeout=timeout, **session)
+        super().__init__(Session(self.job, socket, rank=rank, world=world, local_world=local, timeout=timeout, **session), policy, strict_saves)
         self._held: list[Held] | None = None
         self._documents: Documents | None = None
-        self._snapshot: Snapshot | None = None
-        self._pending: list[Snapshot] = []
-        self._said: set[str] = set()
-        self._first = -1
         optimizers = [s.optimizer for s in self.sources if hasattr(s, "optimizer")] if auto_fence else []
         self._hooks = [o.register_step_pre_hook(self._before_step) for o in optimizers]
 
@@ -90,7 +84,7 @@ class Checkpointer:
             which = int(step)
         if self._held is None:
             self._register()
-        self._snapshot, self._pending = None, []
+        self._forget_saves()
         try:
             self.session.join(timeout=timeout)
             done = self.session.restore(which, current_stream(), timeout)
@@ -120,61 +114,20 @@ class Checkpointer:
 
     # ---- saves
 
+    def _put(self) -> None:
+        if self._held is None or self._documents is None:
+            raise RuntimeError("call restore() before the first save: there the ranks meet")
+        for held in self._held:
+            held.refresh()
+        self._documents.put()
+
+    def _stream(self) -> int:
+        return current_stream()
+
     def begin(self, step: int) -> bool:
         """Saves the state as it is now, if the policy has a save for this step. Call it when the last step is complete; until :meth:`fence` returns, only
         read the state. Returns whether a save was begun. Raises :class:`ckpt.StaleEpoch`: leave the step, and restore."""
-        self.session.beat(step, "forward")
-        self._look_at_pending()
-        target = self._target(step)
-        return target is not None and self._begin(step, target)
-
-    def _target(self, step: int) -> int | None:
-        """It is asked at each step, also where nothing is saved: what the ranks ask for says how long a step takes."""
-        if not self.policy.auto:
-            return self.policy.target(step, self.session.has_storage, self._first)
-        try:
-            target = self.session.due(step)
-        except (StaleEpoch, WorldChanged):
-            raise
-        except Error as e:
-            if e.errno == errno.EOPNOTSUPP and self.policy.by_step:
-                return self.policy.target(step, self.session.has_storage, self._first)
-            if e.errno == errno.EOPNOTSUPP:
-                raise
-            self._failed(step, e)
-            return None
-        return target if step > self._first else None
-
-    def _begin(self, step: int, target: int) -> bool:
-        if self._held is None or self._documents is None:
-            raise RuntimeError("call restore() before the first save: there the ranks meet")
-        try:
-            for held in self._held:
-                held.refresh()
-            self._documents.put()
-            self._snapshot = self.session.begin(step, target, current_stream())
-        except (StaleEpoch, WorldChanged):
-            raise
-        except (Error, TreeError, TypeError) as e:
-            self._failed(step, e)
-            return False
-        self._pending.append(self._snapshot)
-        return True
-
-    def fence(self) -> None:
-        """Waits until the state may change. Call it just before it changes; before the step of an optimizer it is called by itself."""
-        snapshot, self._snapshot = self._snapshot, None
-        if snapshot is None:
-            return
-        try:
-            snapshot.fence(current_stream())
-        except (StaleEpoch, WorldChanged):
-            raise
-        except Timeout:
-            self._snapshot = snapshot
-            raise
-        except Error as e:
-            self._failed(snapshot.step, e)
+        return self._begin_if_due(step)
 
     def _before_step(self, *_: Any) -> None:
         self.fence()
@@ -187,50 +140,9 @@ class Checkpointer:
 
     def save(self, step: int, timeout: float | None = None) -> None:
         """Saves this step to storage, or to memory where there is no store, and waits for it. For the last one: it raises what it fails with."""
-        strict, self.strict_saves = self.strict_saves, True
-        try:
-            self.fence()
-            self.session.wait_slot(timeout)
-            target = STORAGE if self.session.has_storage else MEMORY
-            self._begin(step, target)
-            snapshot = self._snapshot
-            self.fence()
-            if snapshot is not None and target == STORAGE:
-                snapshot.wait(DURABLE, timeout)
-        finally:
-            self.strict_saves = strict
+        self._save(step, timeout)
 
-    def _look_at_pending(self) -> None:
-        for snapshot in list(self._pending):
-            try:
-                if snapshot.poll() < DURABLE and len(self._pending) < 8:
-                    continue
-            except (Superseded, StaleEpoch, WorldChanged):
-                pass
-            except Error as e:
-                self._failed(snapshot.step, e)
-            self._pending.remove(snapshot)
-
-    def _failed(self, step: int, e: Exception) -> None:
-        """Said once for each cause: training goes on."""
-        if self.strict_saves:
-            raise e
-        cause = f"{type(e).__name__} {getattr(e, 'errno', '')}"
-        level = logging.DEBUG if cause in self._said else logging.INFO if isinstance(e, Busy) else logging.WARNING
-        self._said.add(cause)
-        _log.log(level, "step %d is not saved: %s", step, getattr(e, "strerror", None) or e)
-
-    # ---- marks and the end
-
-    def mark(self, step: int, healthy: bool, reason: str | None = None) -> None:
-        """Says whether training should go on from the checkpoint of a step. All ranks call it."""
-        try:
-            self.session.mark(step, healthy, reason)
-        except Error as e:
-            self._failed(step, e)
-
-    def mark_healthy(self, step: int, reason: str | None = None) -> None:
-        self.mark(step, True, reason)
+    # ---- the end
 
     def should_stop(self, agree: bool = True) -> bool:
         """Whether the operator has asked the job to end. With ``agree`` all ranks call it at the same step, and all get the same answer."""
@@ -243,20 +155,7 @@ class Checkpointer:
         return bool(flag.item())
 
     def close(self) -> None:
-        """Ends the session: this rank has finished. Waits until saves to storage are durable, and raises the first failure."""
         for hook in self._hooks:
             hook.remove()
-        self._hooks, self._snapshot, self._pending = [], None, []
-        self.session.close()
-
-    def __enter__(self) -> Checkpointer:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        """A rank that fails has not finished: its session ends with the process, and the daemon sees a lost rank."""
-        if kind is None:
-            self.close()
-        else:
-            self.session.abandon()
-
-
+        self._hooks = []
+        super().close()
