@@ -44,7 +44,8 @@ class Memory:
         return size
 
 
-def _dtype(array: Any, typestr: str) -> str:
+def dtype_name(array: Any, typestr: str) -> str:
+    """The name of an element type, by the array's own ``dtype`` or by what the array interface calls it."""
     if typestr[0] == ">":
         raise TypeError(f"elements of type {typestr} are big-endian: give them in little-endian order")
     name = _BY_NAME.get(str(getattr(array, "dtype", ""))) or _BY_TYPESTR.get(typestr[1:])
@@ -56,7 +57,7 @@ def _dtype(array: Any, typestr: str) -> str:
 def _of_interface(array: Any, interface: dict[str, Any], device: int) -> Memory:
     pointer, readonly = interface["data"]
     strides = interface.get("strides")
-    return Memory(pointer, _dtype(array, interface["typestr"]), tuple(interface["shape"]), tuple(strides) if strides else None, device,
+    return Memory(pointer, dtype_name(array, interface["typestr"]), tuple(interface["shape"]), tuple(strides) if strides else None, device,
                   bool(readonly), array)
 
 
