@@ -1,4 +1,4 @@
-/* A fault of the network, from the probe before it until the job is at work again. */
+/* A fault of the network: it is broken, and, later, mended, until the job is at work again. */
 #include "campaign/campaign_run.h"
 
 #include "base/clock.h"
@@ -22,34 +22,45 @@ int campaign_note_logs(struct campaign *c, const char *event, uint64_t for_ms, s
 	return rc;
 }
 
+/* On a slow cable nobody is cut off, and whoever is named is named wrongly. */
+static uint64_t cut_ms(const struct campaign_fault *f)
+{
+	return f->entry->kind == FAULT_LINK_SLOW ? 0 : f->for_ms;
+}
+
 int campaign_cut(struct campaign *c, const struct campaign_fault *f, struct fault_result *result, struct err *err)
 {
-	/* On a slow cable nobody is cut off, and whoever is named is named wrongly. */
-	uint64_t cut_ms = f->entry->kind == FAULT_LINK_SLOW ? 0 : f->for_ms;
-	int rc = campaign_net_probe(&c->net, err), code = EXIT_OK;
+	struct err ignored = {""};
+	int rc = campaign_net_probe(&c->net, err);
 	if (!rc)
-		rc = campaign_note_logs(c, "cut", cut_ms, err);
+		rc = campaign_note_logs(c, "cut", cut_ms(f), err);
 	if (!rc)
 		rc = campaign_net_break(&c->net, f, err);
 	if (!rc)
 		rc = campaign_net_probe(&c->net, err);
 	campaign_ways_text(f, &c->net.broken, result->text, sizeof(result->text));
-	if (!rc)
-		code = campaign_await_time(c, clock_deadline(f->for_ms * CLOCK_NS_PER_MS));
-	if (!rc && !code)
-		rc = campaign_net_held_back(&c->net, err);
-	int mended = campaign_net_mend(&c->net, rc ? NULL : err);
+	if (rc) {
+		(void)campaign_net_mend(&c->net, &ignored);
+		(void)campaign_note_logs(c, "joined", cut_ms(f), &ignored);
+	}
+	return rc;
+}
+
+int campaign_mend(struct campaign *c, const struct campaign_fault *f, struct fault_result *result)
+{
+	struct err err = {""};
+	int rc = campaign_net_held_back(&c->net, &err);
+	int mended = campaign_net_mend(&c->net, rc ? NULL : &err);
 	if (!rc)
 		rc = mended;
-	if (!rc && !code)
-		rc = campaign_net_probe(&c->net, err);
-	if (!code)
-		code = campaign_await_work(c, (struct step_id){0});
-	int noted = campaign_note_logs(c, "joined", cut_ms, rc ? NULL : err);
+	if (!rc)
+		rc = campaign_net_probe(&c->net, &err);
+	int code = campaign_await_work(c, (struct step_id){0});
+	int noted = campaign_note_logs(c, "joined", cut_ms(f), rc ? NULL : &err);
 	if (!rc)
 		rc = noted;
 	result->outcome = rc ? FAULT_NOT_FIRED : FAULT_FIRED;
 	if (rc)
-		snprintf(result->text, sizeof(result->text), "%.200s", err->text);
+		snprintf(result->text, sizeof(result->text), "%.200s", err.text);
 	return code;
 }

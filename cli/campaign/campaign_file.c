@@ -60,6 +60,7 @@ int campaign_file_add(struct campaign_file *file, const struct campaign_fault *f
 	}
 	struct campaign_fault *f = &file->faults[file->n++];
 	*f = *fault;
+	f->order = file->n;
 	uint64_t at = campaign_file_draw(file), rank = campaign_file_draw(file);
 	if (!timed)
 		f->at_ms = at % file->over_ms;
@@ -200,6 +201,23 @@ static int take_at(const struct line *l, struct campaign_file *file)
 	return rc ? rc : campaign_file_add(file, &f, true, l->err);
 }
 
+/* At the same time, and behind it in the same order. */
+static int take_with(const struct line *l, size_t together, struct campaign_file *file)
+{
+	struct campaign_fault f;
+	if (!together || together == CAMPAIGN_TOGETHER_MAX)
+		return wrong(l, "with stands behind at, or behind another with; at most 8 faults come together");
+	int rc = take_kind(l, l->n > 1 ? l->words[1] : NULL, file, &f);
+	if (!rc && f.entry->target == FAULT_AT_NETWORK)
+		rc = wrong(l, "a fault of the network stands first, behind at: the others come while it lasts");
+	if (!rc)
+		rc = take_what(l, 2, file, &f);
+	f.with = true;
+	f.at_ms = file->faults[file->n - 1].at_ms;
+	file->together = together + 1;
+	return rc ? rc : campaign_file_add(file, &f, true, l->err);
+}
+
 static int take_rate(const struct line *l, struct campaign_file *file)
 {
 	struct campaign_fault f;
@@ -234,19 +252,23 @@ static int take_line(const struct line *l, struct campaign_file *file)
 {
 	const char *key = l->words[0], *value = l->n == 2 ? l->words[1] : NULL;
 	uint64_t ranks, nodes;
-	bool fault = !strcmp(key, "at") || !strcmp(key, "rate") || !strcmp(key, "table");
+	size_t together = file->together;
+	bool fault = !strcmp(key, "at") || !strcmp(key, "with") || !strcmp(key, "rate") || !strcmp(key, "table");
+	file->together = !strcmp(key, "at");
 	if (file->n && (!strcmp(key, "ranks") || !strcmp(key, "nodes")))
 		return wrong(l, "ranks and nodes stand before the first fault: which rank and node it hits was drawn");
 	if (fault && file->ranks % file->nodes)
 		return wrong(l, "as many ranks are wanted on each node: ranks is no multiple of nodes");
 	if (!strcmp(key, "at"))
 		return take_at(l, file);
+	if (!strcmp(key, "with"))
+		return take_with(l, together, file);
 	if (!strcmp(key, "rate"))
 		return take_rate(l, file);
 	if (!strcmp(key, "table"))
 		return take_table(l, file);
 	if (file->n)
-		return wrong(l, "at, rate or table is wanted: what holds for all faults stands before them");
+		return wrong(l, "at, with, rate or table is wanted: what holds for all faults stands before them");
 	if (!strcmp(key, "seed")) {
 		int rc = take_number(l, value, 0, UINT64_MAX / 16, &file->seed);
 		file->random = file->seed;
@@ -274,7 +296,7 @@ static int take_line(const struct line *l, struct campaign_file *file)
 		return take_time(l, value, &file->over_ms);
 	return wrong(l,
 		     "seed, nodes, ranks, save-memory-every, save-storage-every, hang-timeout, least-steps, over, at, "
-		     "rate or table is wanted");
+		     "with, rate or table is wanted");
 }
 
 static int split(struct line *l, char *text)
@@ -293,7 +315,9 @@ static int split(struct line *l, char *text)
 static int by_time(const void *a, const void *b)
 {
 	const struct campaign_fault *x = a, *y = b;
-	return x->at_ms < y->at_ms ? -1 : x->at_ms > y->at_ms;
+	if (x->at_ms != y->at_ms)
+		return x->at_ms < y->at_ms ? -1 : 1;
+	return x->order < y->order ? -1 : 1;
 }
 
 int campaign_file_read(const char *path, struct campaign_file *out, struct err *err)
@@ -328,13 +352,26 @@ int campaign_file_read(const char *path, struct campaign_file *out, struct err *
 	return rc;
 }
 
+size_t campaign_file_together(const struct campaign_file *file, size_t first)
+{
+	size_t n = 1;
+	while (first + n < file->n && file->faults[first + n].with)
+		n++;
+	return n;
+}
+
+/* Only the first of those that come together can be one of the network: what came with it comes at its time. */
 size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_kind only)
 {
 	size_t kept = 0, n = file->n;
+	bool left_out = false;
 	for (size_t i = 0; i < n; i++) {
-		const struct fault_entry *entry = file->faults[i].entry;
-		if (entry->target != FAULT_AT_NETWORK || (only && entry->kind != only))
-			file->faults[kept++] = file->faults[i];
+		struct campaign_fault *f = &file->faults[i];
+		bool out = f->entry->target == FAULT_AT_NETWORK && (!only || f->entry->kind == only);
+		f->with &= !left_out;
+		left_out = out;
+		if (!out)
+			file->faults[kept++] = *f;
 	}
 	file->n = kept;
 	file->left_out += n - kept;

@@ -9,6 +9,8 @@
  *	least-steps N                   the job must have got so far at the end; default 1
  *	over TIME                       within which faults without a time of their own are drawn; default 60s
  *	at TIME KIND [WHAT]             one fault
+ *	with KIND [WHAT]                another one, together with that of the line before: nobody waits for the job between them. One of the
+ *	                                network stands first: it lasts meanwhile
  *	rate KIND N [WHAT]              N faults of the kind
  *	table FILE [total=N]            a table of causes (CSV); percents are of total. FILE: from the folder of this file
  *
@@ -27,17 +29,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CAMPAIGN_FAULTS_MAX = 20000, CAMPAIGN_CAUSE_MAX = 64, CAMPAIGN_NODES_MAX = 16, CAMPAIGN_RANKS_MAX = 64 };
+enum {
+	CAMPAIGN_FAULTS_MAX = 20000,
+	CAMPAIGN_CAUSE_MAX = 64,
+	CAMPAIGN_NODES_MAX = 16,
+	CAMPAIGN_RANKS_MAX = 64,
+	CAMPAIGN_TOGETHER_MAX = 8
+};
 
 struct campaign_fault {
 	uint64_t at_ms; /* after the job is at work */
 	const struct fault_entry *entry;
 	uint32_t rank, node; /* node: that of the rank, where it is a fault of a rank */
+	bool with;           /* together with the one before */
 	uint64_t for_ms;
 	uint32_t to;                      /* one-way: bits of the nodes that hear nothing; 0: all others */
 	uint32_t mbit;                    /* link-slow: how much passes in a second; 0: not given */
 	uint8_t side[CAMPAIGN_NODES_MAX]; /* partition: of each node, 0: on none; all 0: node against all others */
 	char cause[CAMPAIGN_CAUSE_MAX];   /* of a table; else "" */
+	size_t order;                     /* private: in which they were read */
 };
 
 struct campaign_file {
@@ -48,6 +58,7 @@ struct campaign_file {
 	uint64_t left_out; /* what cannot be caused */
 	uint64_t random;   /* private */
 	size_t room;       /* private */
+	size_t together;   /* private: that were read last; 0: `with` must not follow */
 };
 
 /* -EINVAL: FILE:LINE and what is wanted there. Free what was read in any case. */
@@ -55,6 +66,8 @@ int campaign_file_read(const char *path, struct campaign_file *out, struct err *
 void campaign_file_free(struct campaign_file *file);
 /* One more; for tables, too. rank, node UINT32_MAX: drawn. -E2BIG. */
 int campaign_file_add(struct campaign_file *file, const struct campaign_fault *fault, bool timed, struct err *err);
+/* How many from this one on are caused together. */
+size_t campaign_file_together(const struct campaign_file *file, size_t first);
 uint64_t campaign_file_draw(struct campaign_file *file);
 /* Leaves out the faults of the network, or (not 0) only those of the kind; how many. The others stay as they were drawn. */
 size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_kind only);

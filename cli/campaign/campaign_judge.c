@@ -33,7 +33,8 @@ struct durable {
 /* What was written to the log of a node while ways were cut; of ranks that wait for others the launcher says that they hang. */
 struct cut {
 	uint32_t node;
-	uint64_t from, to; /* bytes */
+	uint64_t from, to;       /* bytes */
+	uint64_t from_ns, to_ns; /* when that was */
 };
 
 struct judge {
@@ -155,15 +156,19 @@ static int take_cut(struct judge *j, const json_t *line)
 	j->cuts = more;
 	j->cuts[j->ncuts++] = (struct cut){.node = (uint32_t)journal_number(line, "node"),
 					   .from = journal_number(line, "log_bytes"),
-					   .to = UINT64_MAX};
+					   .to = UINT64_MAX,
+					   .from_ns = journal_number(line, "wall_ns"),
+					   .to_ns = UINT64_MAX};
 	return 0;
 }
 
 static int end_cuts(struct judge *j, const json_t *line)
 {
 	for (size_t i = 0; i < j->ncuts; i++)
-		if (j->cuts[i].node == journal_number(line, "node") && j->cuts[i].to == UINT64_MAX)
+		if (j->cuts[i].node == journal_number(line, "node") && j->cuts[i].to == UINT64_MAX) {
 			j->cuts[i].to = journal_number(line, "log_bytes");
+			j->cuts[i].to_ns = journal_number(line, "wall_ns");
+		}
 	return 0;
 }
 
@@ -173,12 +178,22 @@ static void take_left(struct judge *j, const json_t *line)
 	broken(&j->out[JUDGE_LEFT], "%s", text ? text : "a network namespace is left behind");
 }
 
+/* It may have been named then, and that does not count. */
+static bool came_in_a_cut(const struct judge *j, uint64_t wall_ns)
+{
+	for (size_t i = 0; i < j->ncuts; i++)
+		if (wall_ns >= j->cuts[i].from_ns && wall_ns < j->cuts[i].to_ns)
+			return true;
+	return false;
+}
+
 static int take_fault(struct judge *j, const json_t *line)
 {
 	uint64_t rank = journal_number(line, "rank");
 	if (!is(line, "outcome", "fired"))
 		return 0;
-	if (is(line, "kind", "absent") && rank < CAMPAIGN_RANKS_MAX)
+	if (is(line, "kind", "absent") && rank < CAMPAIGN_RANKS_MAX &&
+	    !came_in_a_cut(j, journal_number(line, "wall_ns")))
 		j->hangs[rank]++;
 	if (is_silence(line) && rank < CAMPAIGN_RANKS_MAX)
 		j->may_hang[rank] = true;

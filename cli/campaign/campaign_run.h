@@ -52,18 +52,49 @@ char *campaign_node_path(const struct campaign *c, uint32_t node, const char *na
 int campaign_disturb(struct campaign *c);
 /* The same steps without faults. */
 int campaign_calm(struct campaign *c);
+/* "final step=… params=…" of a trainer's log. False: it does not stand there. */
+bool campaign_final(const char *path, uint64_t *step, char params[32]);
+
+/* ---- campaign_watch.c ---------------------------------------------------------------------------------------------- */
+
+/* The job, put together from what the daemons of its nodes say. */
+struct campaign_view {
+	bool runs; /* on each node, in the same epoch, with a process for each rank */
+	uint64_t epoch;
+	uint32_t ranks;
+	uint64_t steps[CAMPAIGN_RANKS_MAX];
+	pid_t pids[CAMPAIGN_RANKS_MAX];
+	struct step_id replicated; /* the newest */
+};
+
+bool campaign_is_whole(const struct campaign *c, const struct campaign_view *v);
+/* What is new about the job goes to the journal. */
+int campaign_watch(struct campaign *c, struct campaign_view *v, struct err *err);
+/* 0: the run goes on; else an exit code. */
+int campaign_check_run(struct campaign *c);
 /* Until all ranks are at work, and something is on storage that is newer than `after`. An exit code. */
 int campaign_await_work(struct campaign *c, struct step_id after);
 /* Until then; what becomes durable is noted meanwhile. An exit code. */
 int campaign_await_time(struct campaign *c, uint64_t at);
-/* "final step=… params=…" of a trainer's log. False: it does not stand there. */
-bool campaign_final(const char *path, uint64_t *step, char params[32]);
+int campaign_note_saved(struct campaign *c, const char *level, struct step_id id, struct err *err);
+/* Whether the node's daemon answers: the journal has each change. */
+int campaign_note_daemon(struct campaign *c, uint32_t node, bool answers, struct err *err);
 
-/* campaign_cut.c: the network is whole, is broken for its time, and is whole again, each by probes; then the job comes back to work. An exit
- * code; what became of the fault is in *result. */
+/* ---- campaign_cause.c ---------------------------------------------------------------------------------------------- */
+
+/* Those of n faults that the journal has not, together, until it has what became of each. An exit code. */
+int campaign_cause(struct campaign *c, size_t first, size_t n);
+
+/* ---- campaign_cut.c ------------------------------------------------------------------------------------------------ */
+
+/* The network is whole, and then it is broken, each by probes. Not 0: it is whole, as far as that can be had. */
 int campaign_cut(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result, struct err *err);
+/* It is whole again, by probes, and the job comes back to work. What became of the fault is in *result. An exit code. */
+int campaign_mend(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result);
 /* How long the log of each node is. What launchers say between "cut" and "joined" of ranks that hang is of no rank's making. */
 int campaign_note_logs(struct campaign *c, const char *event, uint64_t for_ms, struct err *err);
+
+/* ---- the processes ------------------------------------------------------------------------------------------------- */
 
 /* campaign_start.c: the command lines. Starts the `ckpt run`, or the daemon, of a node. */
 int campaign_start_run(struct campaign *c, uint32_t node, struct err *err);

@@ -77,6 +77,19 @@ def _():
     nothing_left("cuts")
 
 
+@case("ranks and nodes that are lost while a node is cut off come back with it")
+def _():
+    if without:
+        return without
+    document, _ = ended(start(HEAD + "at 1s link-down node=1 for=11s\nwith kill rank=0\nwith kill-node node=2\n"
+                              "at 2s partition sides=0/1,2 for=2s\nwith absent rank=1\nwith kill-daemon node=0\n", "within"))
+    equal([document[name] for name in ("fired", "not_fired", "exit")], [6, 0, 0])
+    equal(document["params"], document["calm_params"])
+    for cut, *rest in [journal("within", "fault")[:3], journal("within", "fault")[3:]]:
+        expect(all(0 < line["wall_ns"] - cut["wall_ns"] < cut["for_ms"] * 1e6 + 1e9 for line in rest), "they came while it was cut off", cut, rest)
+    nothing_left("within")
+
+
 @case("one that is interrupted while a node is cut off leaves nothing behind, and goes on from its journal")
 def _():
     if without:

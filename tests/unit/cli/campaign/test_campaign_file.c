@@ -167,6 +167,31 @@ Test(campaign_file, tables_may_have_another_fault_for_several_nodes)
 	cr_expect_eq(read("table t.csv\n"), -EINVAL);
 }
 
+Test(campaign_file, faults_that_come_together_stay_together)
+{
+	cr_assert_eq(read("seed 7\nnodes 3\nranks 3\nover 2s\nrate nan 30\nat 1s kill rank=1\nwith kill-daemon node=2\n"
+			  "with stop rank=0\nat 1s abort\nat 500ms link-down node=1\nwith kill rank=0\n"),
+		     0, "%s", err.text);
+	size_t groups = 0;
+	for (size_t i = 0; i < file.n; i += campaign_file_together(&file, i)) {
+		const struct campaign_fault *f = &file.faults[i];
+		size_t n = campaign_file_together(&file, i);
+		groups++;
+		cr_expect_not(f->with);
+		cr_expect_eq(n, f->entry->kind == FAULT_KILL ? 3 : f->entry->kind == FAULT_LINK_DOWN ? 2 : 1);
+		for (size_t k = 1; k < n; k++)
+			cr_expect_eq(f[k].at_ms, f->at_ms);
+		if (f->entry->kind == FAULT_KILL)
+			cr_expect(f[1].entry->kind == FAULT_KILL_DAEMON && f[1].node == 2 &&
+				  f[2].entry->kind == FAULT_STOP);
+	}
+	cr_expect_eq(groups, 33);
+	campaign_file_leave_out_network(&file, 0);
+	for (size_t i = 0; i < file.n; i++)
+		cr_expect(file.faults[i].entry->kind != FAULT_KILL || !file.faults[i].with,
+			  "what came with the cable is there");
+}
+
 Test(campaign_file, names_the_line_that_is_wrong)
 {
 	static const struct {
@@ -198,6 +223,14 @@ Test(campaign_file, names_the_line_that_is_wrong)
 		     {"nodes 2\nat 3s partition sides=0,1\n", "partition alone"},
 		     {"nodes 2\nat 3s link-down mbit=1\n", "link-slow alone"},
 		     {"nodes 2\nat 3s link-slow mbit=0\n", "from 1"},
+		     {"with kill\n", "behind at"},
+		     {"rate nan 1\nwith kill\n", ":2: with stands behind at"},
+		     {"at 3s nan\nwith 3s kill\n", ":2: a fault is wanted"},
+		     {"nodes 2\nat 3s nan\nwith link-down\n", "stands first"},
+		     {"ranks 9\nat 3s kill\nwith kill\nwith kill\nwith kill\nwith kill\nwith kill\nwith kill\nwith "
+		      "kill\nwith "
+		      "kill\n",
+		      ":10: with stands"},
 		     {"rate kill 0\n", "from 1"},
 		     {"rate kill 20001\n", "to 20000"},
 		     {"rate kill 20000\nrate kill 1\n", "more than 20000"},

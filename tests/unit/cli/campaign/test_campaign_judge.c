@@ -256,6 +256,21 @@ Test(campaign_judge, a_rank_that_waits_for_a_node_that_is_cut_off_does_not_hang)
 	cr_expect_str_eq(judge(HANG FAULT("absent", "1") LOG("cut", "0", "9000") LOG("joined", "37", "9000") END), "");
 }
 
+#define TIMED(event, bytes, ns)                                                                                        \
+	"{\"event\":\"" event "\",\"node\":0,\"log_bytes\":" bytes ",\"for_ms\":9000,\"wall_ns\":" ns "}\n"
+
+Test(campaign_judge, a_rank_that_hangs_while_a_node_is_cut_off_need_not_be_named)
+{
+	put("node-0.spans", "");
+	put("node-1.spans", "");
+	put("node-1.log", "");
+	put("node-0.log", NAMED);
+	cr_expect_str_eq(judge(HANG TIMED("cut", "0", "4000") TIMED("joined", "37", "6000") FAULT("absent", "1") END),
+			 "");
+	cr_expect_str_eq(judge(HANG TIMED("cut", "0", "2000") TIMED("joined", "37", "4000") FAULT("absent", "1") END),
+			 "hangs ", "it came behind that");
+}
+
 Test(campaign_judge, a_namespace_that_somebody_has_is_left_behind)
 {
 	cr_expect_str_eq(judge("{\"event\":\"left\",\"text\":\"process 7 is in it\"}\n" END), "left ");

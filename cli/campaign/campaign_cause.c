@@ -1,0 +1,251 @@
+/* Faults of a campaign are caused, each by itself or several together, and looked at until it is known what became of them. */
+#include "campaign/campaign_run.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "frame/progress.h"
+
+#include <poll.h>
+#include <stdio.h>
+
+#define ASK_NS (5 * CLOCK_NS_PER_S)
+#define LOOK_NS (10 * CLOCK_NS_PER_MS)
+
+/* One of them. */
+struct caused {
+	size_t index;
+	const struct campaign_fault *fault;
+	struct fault_request q;
+	struct fault_result result;
+	char socket[PATH_MAX];
+	uint64_t from, wall_ns; /* when it was caused */
+	double ms;              /* until it was known what became of it */
+};
+
+struct group {
+	struct caused one[CAMPAIGN_TOGETHER_MAX];
+	size_t n;
+	uint64_t cut_until;        /* the first one has broken the network until then; 0: it has not */
+	uint32_t lost;             /* nodes that are killed */
+	struct campaign_view view; /* before it, where a node is lost */
+	struct err unseen;         /* why there is none; "": there is one */
+};
+
+/* ---- it begins ----------------------------------------------------------------------------------------------------- */
+
+static bool is_cut(const struct group *g)
+{
+	return g->one[0].fault->entry->target == FAULT_AT_NETWORK;
+}
+
+/* It has until then to be caused, or to be seen; what comes with a broken network is perhaps seen only after that. */
+static void set_deadline(const struct group *g, struct caused *one)
+{
+	uint64_t cut_ms = is_cut(g) ? g->one[0].fault->for_ms : 0;
+	one->q.deadline = clock_deadline((one->fault->entry->fires_ms + one->fault->for_ms + cut_ms) * CLOCK_NS_PER_MS +
+					 2 * ASK_NS);
+}
+
+static void add(struct campaign *c, struct group *g, size_t index)
+{
+	struct caused *one = &g->one[g->n++];
+	const struct campaign_fault *f = &c->file.faults[index];
+	*one = (struct caused){.index = index,
+			       .fault = f,
+			       .q = {.entry = f->entry,
+				     .job = "campaign",
+				     .step = UINT64_MAX,
+				     .rank = f->rank,
+				     .for_ms = f->for_ms,
+				     .seed = c->file.seed + index}};
+	one->q.socket = campaign_node_path(c, f->node, "s", one->socket);
+	g->lost += f->entry->kind == FAULT_KILL_NODE;
+}
+
+/* The processes of all ranks are known: a number that is none would be somebody else's, or of many. */
+static int see_whole(struct campaign *c, struct campaign_view *v, struct err *err)
+{
+	uint64_t deadline = clock_deadline(ASK_NS);
+	int rc = campaign_watch(c, v, err);
+	while (!rc && !campaign_is_whole(c, v) && clock_now() < deadline) {
+		poll(NULL, 0, 20);
+		rc = campaign_watch(c, v, err);
+	}
+	return rc || campaign_is_whole(c, v) ? rc : err_set(err, -EAGAIN, "the job is not at work on all nodes");
+}
+
+/* What all nodes said they had copies of must survive one of them. */
+static void see_ranks(struct campaign *c, struct group *g)
+{
+	if (g->lost && !see_whole(c, &g->view, &g->unseen) && g->lost == 1 && g->view.replicated.epoch)
+		campaign_note_saved(c, "replicated", g->view.replicated, &g->unseen);
+}
+
+static int lose_node(struct campaign *c, const struct group *g, struct caused *one, struct err *err)
+{
+	uint32_t each = c->file.ranks / c->file.nodes, node = one->fault->node;
+	if (*g->unseen.text)
+		return err_set(err, -EAGAIN, "%s", g->unseen.text);
+	one->result.outcome = FAULT_FIRED;
+	snprintf(one->result.text, sizeof(one->result.text), "all processes of node-%u have died", node);
+	return campaign_kill_node(c, node, g->view.pids + node * each, each, one->fault->for_ms, err);
+}
+
+/* A copy of the rank's snapshot is on another node, and that one knows. After a loss it comes with a later save. */
+static int flip_replica(const struct campaign *c, struct caused *one, struct err *err)
+{
+	uint64_t deadline = clock_deadline(ASK_NS);
+	bool refused = false;
+	int rc = -ENOENT;
+	while (rc && clock_now() < deadline && !cli_interrupted()) {
+		for (uint32_t k = 0; rc && k < c->nnodes; k++)
+			if (k != one->fault->node) {
+				campaign_node_path(c, k, "s", one->socket);
+				rc = fault_begin(&one->q, &one->result, &refused, err);
+			}
+		if (rc)
+			poll(NULL, 0, 20);
+	}
+	return rc;
+}
+
+static int cut(struct campaign *c, struct group *g, struct caused *one, struct err *err)
+{
+	int rc = campaign_cut(c, one->fault, &one->result, err);
+	if (!rc)
+		g->cut_until = clock_deadline(one->fault->for_ms * CLOCK_NS_PER_MS);
+	return rc;
+}
+
+static int begin_as(struct campaign *c, struct group *g, struct caused *one, struct err *err)
+{
+	bool refused = false;
+	if (one->fault->entry->target == FAULT_AT_NETWORK)
+		return cut(c, g, one, err);
+	if (one->fault->entry->kind == FAULT_KILL_NODE)
+		return lose_node(c, g, one, err);
+	if (one->fault->entry->kind == FAULT_FLIP_REPLICA)
+		return flip_replica(c, one, err);
+	return fault_begin(&one->q, &one->result, &refused, err);
+}
+
+/* The daemon may be back before it is asked again. */
+static int begin(struct campaign *c, struct group *g, struct caused *one, struct err *err)
+{
+	enum fault_kind kind = one->fault->entry->kind;
+	int rc = begin_as(c, g, one, err);
+	if (rc || one->result.outcome != FAULT_FIRED || (kind != FAULT_KILL_DAEMON && kind != FAULT_KILL_NODE))
+		return rc;
+	return campaign_note_daemon(c, one->fault->node, false, err);
+}
+
+static void begin_one(struct campaign *c, struct group *g, struct caused *one)
+{
+	struct err err = {""};
+	set_deadline(g, one);
+	one->from = clock_now();
+	one->wall_ns = clock_wall();
+	if (begin(c, g, one, &err)) {
+		one->result.outcome = FAULT_NOT_FIRED;
+		snprintf(one->result.text, sizeof(one->result.text), "%s", err.text);
+	}
+	if (one->result.outcome != FAULT_PENDING)
+		one->ms = (double)(clock_now() - one->from) / 1e6;
+}
+
+/* ---- it is looked at ----------------------------------------------------------------------------------------------- */
+
+static void look(struct caused *one)
+{
+	struct err err = {""};
+	bool refused = false;
+	if (clock_now() >= one->q.deadline || fault_look(&one->q, &one->result, &refused, &err)) {
+		one->result.outcome = FAULT_NOT_FIRED;
+		if (*err.text)
+			snprintf(one->result.text, sizeof(one->result.text), "%s", err.text);
+	}
+	if (one->result.outcome != FAULT_PENDING)
+		one->ms = (double)(clock_now() - one->from) / 1e6;
+}
+
+/* Of a network that is broken nothing is to be looked at before its time is over. */
+static bool is_pending(const struct group *g, const struct caused *one)
+{
+	return one->result.outcome == FAULT_PENDING && !(one == g->one && g->cut_until);
+}
+
+static bool look_all(struct group *g)
+{
+	bool pending = false;
+	for (size_t i = 0; i < g->n; i++) {
+		if (is_pending(g, &g->one[i]))
+			look(&g->one[i]);
+		pending |= is_pending(g, &g->one[i]);
+	}
+	return pending;
+}
+
+/* Until all is known, or until then. Meanwhile the job goes its way: a node that was lost comes back. An exit code. */
+static int look_until(struct campaign *c, struct group *g, uint64_t until)
+{
+	int code = campaign_check_run(c);
+	while (!code && look_all(g) && clock_now() < until)
+		code = campaign_await_time(c, clock_deadline(LOOK_NS));
+	return code;
+}
+
+/* What comes with a broken network is looked at while it is broken, too. */
+static int await_cut(struct campaign *c, struct group *g)
+{
+	int code = look_until(c, g, g->cut_until);
+	if (!code)
+		code = campaign_await_time(c, g->cut_until);
+	int mended = campaign_mend(c, g->one[0].fault, &g->one[0].result);
+	g->one[0].ms = (double)(clock_now() - g->one[0].from) / 1e6;
+	for (size_t i = 1; i < g->n; i++)
+		set_deadline(g, &g->one[i]);
+	return code ? code : mended;
+}
+
+static int note(struct campaign *c, const struct caused *one)
+{
+	const struct campaign_fault *f = one->fault;
+	bool fired = one->result.outcome == FAULT_FIRED;
+	struct err err = {""};
+	int rc = journal_put(&c->journal,
+			     json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:f, s:o}", "event", "fault",
+				       "index", (json_int_t)one->index, "kind", f->entry->name, "rank",
+				       (json_int_t)f->rank, "node", (json_int_t)f->node, "cause", f->cause, "outcome",
+				       fired ? "fired" : "not-fired", "for_ms", (json_int_t)f->for_ms, "wall_ns",
+				       (json_int_t)one->wall_ns, "ms", one->ms, "text", json_text(one->result.text)),
+			     &err);
+	if (rc)
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	c->ended[one->index] = true;
+	c->fired += fired;
+	c->not_fired += !fired;
+	cli_note(c->cli, "%zu of %zu: %s%s%s: %s", c->fired + c->not_fired, c->file.n, f->entry->name,
+		 *f->cause ? ", for " : "", f->cause, one->result.text);
+	return EXIT_OK;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+
+int campaign_cause(struct campaign *c, size_t first, size_t n)
+{
+	struct group g = {.n = 0};
+	int code = EXIT_OK;
+	for (size_t i = first; i < first + n && g.n < CAMPAIGN_TOGETHER_MAX; i++)
+		if (!c->ended[i])
+			add(c, &g, i);
+	see_ranks(c, &g);
+	for (size_t i = 0; i < g.n; i++)
+		begin_one(c, &g, &g.one[i]);
+	if (g.cut_until)
+		code = await_cut(c, &g);
+	if (!code)
+		code = look_until(c, &g, UINT64_MAX);
+	for (size_t i = 0; !code && i < g.n; i++)
+		code = note(c, &g.one[i]);
+	return code;
+}

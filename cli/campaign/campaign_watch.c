@@ -1,0 +1,175 @@
+/* What the daemons of a campaign say of its job, and until when it is waited for. */
+#include "campaign/campaign_run.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "frame/contact.h"
+#include "frame/order.h"
+#include "frame/progress.h"
+
+#include <poll.h>
+#include <string.h>
+
+#define ASK_NS (5 * CLOCK_NS_PER_S)
+#define READY_NS (180 * CLOCK_NS_PER_S) /* until the job is at work (again) */
+
+static void view_ranks(const struct campaign *c, const json_t *job, struct campaign_view *v)
+{
+	const char *state = json_string_value(json_object_get(job, "state"));
+	uint64_t epoch = (uint64_t)json_integer_value(json_object_get(job, "epoch"));
+	const json_t *rank;
+	size_t i;
+	v->runs &= state && !strcmp(state, "running") && (!v->ranks || v->epoch == epoch);
+	v->epoch = epoch;
+	struct step_id replicated = order_id(json_object_get(json_object_get(job, "saves"), "replicated"));
+	if (step_compare(replicated, v->replicated) > 0)
+		v->replicated = replicated;
+	json_array_foreach(json_object_get(job, "ranks"), i, rank)
+	{
+		uint64_t number = (uint64_t)json_integer_value(json_object_get(rank, "rank"));
+		json_int_t pid = json_integer_value(json_object_get(rank, "pid"));
+		v->runs &= number < c->file.ranks && pid > 0 && pid <= INT_MAX;
+		v->ranks++;
+		if (number >= c->file.ranks)
+			continue;
+		v->steps[number] = (uint64_t)json_integer_value(json_object_get(rank, "step"));
+		v->pids[number] = (pid_t)pid;
+	}
+}
+
+bool campaign_is_whole(const struct campaign *c, const struct campaign_view *v)
+{
+	return v->runs && v->ranks == c->file.ranks;
+}
+
+/* The steps of the last look at which another epoch was seen. */
+struct progress_seen {
+	uint64_t epoch, steps[CAMPAIGN_RANKS_MAX];
+	bool any;
+};
+
+/* Each rank has made a step since then: none hangs, and none is about to be lost. */
+static bool at_work(const struct campaign *c, const struct campaign_view *v, struct progress_seen *seen)
+{
+	bool fresh = !seen->any || seen->epoch != v->epoch, forward = true;
+	if (!campaign_is_whole(c, v))
+		return false;
+	for (uint32_t i = 0; i < v->ranks; i++)
+		forward &= v->steps[i] > seen->steps[i];
+	if (fresh)
+		memcpy(seen->steps, v->steps, sizeof(seen->steps));
+	seen->any = true;
+	seen->epoch = v->epoch;
+	return !fresh && forward;
+}
+
+int campaign_note_saved(struct campaign *c, const char *level, struct step_id id, struct err *err)
+{
+	return journal_put(&c->journal,
+			   json_pack("{s:s, s:I, s:I, s:I}", "event", level, "step", (json_int_t)id.step, "epoch",
+				     (json_int_t)id.epoch, "wall_ns", (json_int_t)clock_wall()),
+			   err);
+}
+
+/* Notes what has become durable. */
+static int note_durable(struct campaign *c, const json_t *job, struct err *err)
+{
+	struct step_id id = order_id(json_object_get(json_object_get(job, "saves"), "durable"));
+	if (!id.epoch || step_compare(id, c->durable) <= 0)
+		return 0;
+	c->durable = id;
+	return campaign_note_saved(c, "durable", id, err);
+}
+
+int campaign_note_daemon(struct campaign *c, uint32_t node, bool answers, struct err *err)
+{
+	if (c->nodes[node].answers == answers)
+		return 0;
+	c->nodes[node].answers = answers;
+	return journal_put(&c->journal,
+			   json_pack("{s:s, s:i, s:b, s:I}", "event", "daemon", "node", (int)node, "answers", answers,
+				     "wall_ns", (json_int_t)clock_wall()),
+			   err);
+}
+
+static int watch_node(struct campaign *c, uint32_t node, struct campaign_view *v, struct err *err)
+{
+	char sock[PATH_MAX];
+	json_t *doc = NULL;
+	contact_status(campaign_node_path(c, node, "s", sock), NULL, clock_deadline(ASK_NS), &doc, NULL);
+	const json_t *job = json_array_get(json_object_get(doc, "jobs"), 0);
+	int rc = campaign_note_daemon(c, node, doc != NULL, err);
+	if (!rc && job)
+		rc = note_durable(c, job, err);
+	v->runs &= job != NULL;
+	if (job)
+		view_ranks(c, job, v);
+	json_decref(doc);
+	return rc;
+}
+
+int campaign_watch(struct campaign *c, struct campaign_view *v, struct err *err)
+{
+	int rc = 0;
+	*v = (struct campaign_view){.runs = true};
+	for (uint32_t k = 0; !rc && k < c->nnodes; k++)
+		rc = watch_node(c, k, v, err);
+	return rc;
+}
+
+int campaign_check_run(struct campaign *c)
+{
+	struct err err = {""};
+	int status = 0, rc = campaign_await(c, 0, &status, &err);
+	char text[64];
+	if (rc == -ECANCELED) {
+		cli_note(c->cli, "stopped; --resume goes on from here");
+		campaign_stop(c);
+		return EXIT_CANCELLED;
+	}
+	if (rc == -ETIMEDOUT)
+		return EXIT_OK;
+	if (rc)
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	return cli_fail(c->cli, EXIT_FAILED,
+			"the job has ended in the middle of the campaign: ckpt run %s; see the logs in %s",
+			proc_status_text(text, sizeof(text), status), c->folder);
+}
+
+int campaign_await_work(struct campaign *c, struct step_id after)
+{
+	uint64_t deadline = clock_deadline(READY_NS);
+	struct progress_seen seen = {0};
+	struct err err = {""};
+	for (;;) {
+		struct campaign_view view;
+		int rc = campaign_watch(c, &view, &err);
+		bool ready = !rc && at_work(c, &view, &seen) && step_compare(c->durable, after) > 0;
+		if (rc)
+			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+		int code = campaign_check_run(c);
+		if (code || ready)
+			return code;
+		if (clock_now() >= deadline)
+			return cli_fail(c->cli, EXIT_FAILED,
+					"the job did not come back to work within 180 s; see the logs in %s",
+					c->folder);
+		poll(NULL, 0, 20);
+	}
+}
+
+int campaign_await_time(struct campaign *c, uint64_t at)
+{
+	struct err err = {""};
+	while (clock_now() < at) {
+		struct campaign_view view;
+		int rc = campaign_watch(c, &view, &err), code;
+		if (rc)
+			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+		code = campaign_check_run(c);
+		if (code)
+			return code;
+		poll(NULL, 0, (int)min_u64((at - min_u64(at, clock_now())) / CLOCK_NS_PER_MS + 1, 100));
+	}
+	return EXIT_OK;
+}
