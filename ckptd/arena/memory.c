@@ -288,6 +288,14 @@ static bool in_a_slot(const struct memory *mem, struct step_id id)
 	return false;
 }
 
+/* Returns what makes the entry readable again: the number above that of the change. */
+static uint32_t change_begin(struct memory *mem, struct arena_status *s)
+{
+	uint32_t seq = (arena_status_newest(mem->head) + 1) | 1;
+	atomic_store(&s->seq, seq);
+	return seq + 1;
+}
+
 /* True: the entry tells of a snapshot that is over, and of its level and error what is still true. */
 static bool to_be_closed(const struct memory *mem, const struct arena_status *s, struct level *of)
 {
@@ -308,12 +316,11 @@ void memory_close_levels(struct memory *mem, bool (*stands)(void *arg, struct st
 			continue;
 		if (is.level < LEVEL_DURABLE && !is.error && stands && stands(arg, is.id))
 			is.level = LEVEL_DURABLE;
-		uint32_t seq = atomic_load(&s->seq) | 1;
-		atomic_store(&s->seq, seq);
+		uint32_t seq = change_begin(mem, s);
 		atomic_store(&s->level, is.level);
 		atomic_store(&s->error, is.error);
 		atomic_store(&s->late_phase, LATE_GONE);
-		atomic_store(&s->seq, seq + 1);
+		atomic_store(&s->seq, seq);
 	}
 	memory_wake(mem);
 }
@@ -407,21 +414,14 @@ void memory_wake(struct memory *mem)
 	syscall(SYS_futex, &mem->head->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* On its way to storage, perhaps with its slot given back already: whoever waits for it has nothing else to look at. */
-static bool is_written(const struct arena_status *s)
+/* a is given to another snapshot before b. */
+static bool yields(const struct arena_status *a, const struct arena_status *b)
 {
-	return s->late_phase == LATE_WRITE || s->late_phase == LATE_COMMIT;
+	bool stays = arena_status_stays(a->late_phase);
+	return stays != arena_status_stays(b->late_phase) ? !stays : arena_status_older(a->seq, b->seq);
 }
 
-static bool before(const struct arena_status *a, const struct arena_status *b)
-{
-	if (is_written(a) != is_written(b))
-		return is_written(b);
-	return step_compare((struct step_id){a->step, a->epoch}, (struct step_id){b->step, b->epoch}) < 0;
-}
-
-/* Its entry, else the oldest that can be spared: an unused one has epoch 0. Also after a restart, when entries of the last daemon stand
- * there. */
+/* Its entry, else that to be given up. Also after a restart, when entries of the last daemon stand there. */
 static struct arena_status *status_of(struct memory *mem, struct step_id id)
 {
 	struct arena_status *oldest = &mem->head->status[0];
@@ -429,7 +429,7 @@ static struct arena_status *status_of(struct memory *mem, struct step_id id)
 		struct arena_status *s = &mem->head->status[i];
 		if (s->epoch == id.epoch && s->step == id.step)
 			return s;
-		if (before(s, oldest))
+		if (yields(s, oldest))
 			oldest = s;
 	}
 	return oldest;
@@ -459,15 +459,14 @@ struct step_id memory_deviated(const struct memory *mem, struct step_id id)
 void memory_publish(struct memory *mem, const struct level *level)
 {
 	struct arena_status *s = status_of(mem, level->id);
-	uint32_t seq = atomic_load(&s->seq) | 1;
-	atomic_store(&s->seq, seq);
+	uint32_t seq = change_begin(mem, s);
 	atomic_store(&s->epoch, level->id.epoch);
 	atomic_store(&s->step, level->id.step);
 	atomic_store(&s->level, level->level);
 	atomic_store(&s->error, level->error);
 	atomic_store(&s->late_rank, level->late_rank);
 	atomic_store(&s->late_phase, level->late_phase);
-	atomic_store(&s->seq, seq + 1);
+	atomic_store(&s->seq, seq);
 	memory_wake(mem);
 }
 

@@ -144,41 +144,46 @@ bool stage_shown(const struct stage *stage, struct step_id id, struct shown *out
 /* What the ring says of a snapshot that it does not show. */
 struct ring {
 	bool shown;
-	bool unread;  /* an entry is being written, and may be of it: nothing can be said now */
-	bool room;    /* no place was ever needed for another: what was shown once is there */
-	bool earlier; /* of one before it, which could have given way to it: one that is being written never does */
+	bool unread; /* an entry is being changed, and may be of it: nothing can be said now */
+	bool room;   /* no place was ever needed for another: what was shown once is there */
+	bool still;  /* one that would have given way before its own has not changed since `begun` */
 };
 
-static struct ring ring_look(const struct stage *stage, struct step_id id)
+static struct ring ring_look(const struct stage *stage, struct step_id id, uint32_t begun)
 {
 	struct ring ring = {0};
 	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
+		const struct arena_status *s = &stage_head(stage)->status[i];
 		struct step_id found;
 		struct shown entry;
-		if (!read_entry(&stage_head(stage)->status[i], &found, &entry)) {
+		if (!read_entry(s, &found, &entry)) {
 			ring.unread = true;
 			continue;
 		}
-		int order = found.epoch ? step_compare(found, id) : 0;
 		ring.room |= !found.epoch;
-		ring.shown |= found.epoch && !order;
-		ring.earlier |= order < 0 && entry.late_phase != LATE_WRITE && entry.late_phase != LATE_COMMIT;
+		ring.shown |= found.epoch && !step_compare(found, id);
+		/* A number read behind the entry is never one from before it. */
+		ring.still |= !arena_status_older(begun, atomic_load(&s->seq)) && !arena_status_stays(entry.late_phase);
 	}
 	return ring;
 }
 
-bool stage_unseen(const struct stage *stage, uint32_t slot, struct step_id id)
+uint32_t stage_newest(const struct stage *stage)
 {
-	/* In this order: what is shown before the slot is given back is seen behind that. */
-	bool held = stage_holds(stage, slot, id);
-	struct ring ring = ring_look(stage, id);
-	return !ring.shown && !ring.unread && (ring.room || (ring.earlier && !held));
+	return arena_status_newest(stage_head(stage));
+}
+
+bool stage_unseen(const struct stage *stage, struct step_id id, uint32_t begun)
+{
+	struct ring ring = ring_look(stage, id, begun);
+	return !ring.shown && !ring.unread && ring.still;
 }
 
 bool stage_dropped(const struct stage *stage, uint32_t slot, struct step_id id)
 {
-	bool held = stage_holds(stage, slot, id); /* first, too */
-	struct ring ring = ring_look(stage, id);
+	/* In this order: what is shown before the slot is given back is seen behind that. */
+	bool held = stage_holds(stage, slot, id);
+	struct ring ring = ring_look(stage, id, 0);
 	return !held && !ring.shown && !ring.unread && !ring.room;
 }
 

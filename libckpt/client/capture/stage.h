@@ -46,12 +46,13 @@ struct shown {
 };
 /* true: *out is a consistent copy of its entry. */
 bool stage_shown(const struct stage *stage, struct step_id id, struct shown *out);
-/* Whether the daemon, which is in a later epoch, has not seen it: it shows what it has seen, and gives the slot back of what it has not.
- * One that has its slot may be on its way although others have taken all places in the ring, an earlier one that was shown anew among
- * them. */
-bool stage_unseen(const struct stage *stage, uint32_t slot, struct step_id id);
+/* What stands for now in the order of the changes of the ring. */
+uint32_t stage_newest(const struct stage *stage);
+/* Whether the daemon, which is in a later epoch, has not seen it: it shows what it has seen. `begun` is stage_newest before its slot was
+ * taken. If it had been shown, its entry would have been changed since, and be there still beside one that was not. */
+bool stage_unseen(const struct stage *stage, struct step_id id, uint32_t begun);
 /* Whether nothing more will be shown of it: the daemon has given its slot back, which it does after it has shown what became of it, and the
- * entry was needed for another, not always a later one: an earlier save that ends now takes the place of the earliest. */
+ * entry was needed for another. */
 bool stage_dropped(const struct stage *stage, uint32_t slot, struct step_id id);
 /* Sleeps until the wake counter differs from `seen` or the deadline. */
 void stage_sleep(const struct stage *stage, uint32_t seen, uint64_t deadline);

@@ -32,6 +32,7 @@ static struct ckpt_snapshot *snapshot_new(ckpt *s, struct stage *stage, struct s
 	snap->refs = 1;
 	snap->s = s;
 	snap->stage = stage_get(stage);
+	snap->begun = stage_newest(stage);
 	snap->id = id;
 	snap->target = target;
 	return snap;

@@ -61,7 +61,7 @@ static int dead_end(const struct ckpt_snapshot *snap, struct err *err)
 {
 	/* What the daemon has seen it ends itself: it says that a snapshot is poisoned, and one that was complete goes its way in the
 	 * new epoch, too. What it has not seen by now it never will. */
-	if (epoch_now(snap) != snap->id.epoch && stage_unseen(snap->stage, snap->slot, snap->id))
+	if (epoch_now(snap) != snap->id.epoch && stage_unseen(snap->stage, snap->id, snap->begun))
 		return say_stale(snap, "", err);
 	if (atomic_load(&snap->stage->lost))
 		return err_set(err, -ECANCELED, "the daemon was restarted without the arenas");

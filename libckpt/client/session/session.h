@@ -27,6 +27,7 @@ struct ckpt_snapshot {
 	struct stage *stage; /* a reference */
 	struct step_id id;
 	uint32_t slot;
+	uint32_t begun; /* stage_newest before it had its slot */
 	ckpt_target target;
 	_Atomic int level;      /* the highest that was seen */
 	_Atomic int failed;     /* the error of its launch or fence; final */

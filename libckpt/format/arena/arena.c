@@ -68,6 +68,17 @@ int arena_check(const struct arena_head *copy, uint64_t size, struct err *err)
 	return 0;
 }
 
+uint32_t arena_status_newest(const struct arena_head *head)
+{
+	uint32_t newest = atomic_load(&head->status[0].seq);
+	for (uint32_t i = 1; i < ARENA_STATUS; i++) {
+		uint32_t seq = atomic_load(&head->status[i].seq);
+		if (arena_status_older(newest, seq))
+			newest = seq;
+	}
+	return newest;
+}
+
 void arena_leave_out(struct arena_head *head, struct step_id id)
 {
 	atomic_store(&head->left_out.epoch, 0);

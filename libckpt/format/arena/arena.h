@@ -89,9 +89,11 @@ enum late_phase {
 };
 
 /* Written by the daemon under a sequence lock: odd while it changes. The ring is searched by (epoch, step), epoch 0: unused. An entry
- * appears when the daemon first sees the snapshot and is overwritten by the 32nd one after it. */
+ * appears when the daemon first sees the snapshot. A new one takes the place of the one that has not changed for longest, but never of one that is
+ * on its way to storage (arena_status_stays). So an outcome stays until those of 32 other snapshots have changed, however late it came. */
 struct arena_status {
-	_Atomic uint32_t seq;
+	_Atomic uint32_t
+		seq; /* each change takes numbers above all in the ring, modulo 2^32: they tell the order of the changes */
 	_Atomic uint32_t epoch;
 	_Atomic uint64_t step;
 	_Atomic int32_t level; /* enum ckpt_level */
@@ -248,6 +250,19 @@ struct arena_plan {
 	uint64_t table_at, leaves_at, slots_at, size;
 };
 int arena_plan(uint64_t table_len, uint64_t nleaves, uint64_t slot_size, uint32_t nslots, struct arena_plan *out);
+
+/* The highest number in the ring. */
+uint32_t arena_status_newest(const struct arena_head *head);
+/* a was changed before b. */
+static inline bool arena_status_older(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+/* On its way to storage, perhaps with its slot given back already: whoever waits for it has nothing else to look at. */
+static inline bool arena_status_stays(uint32_t late_phase)
+{
+	return late_phase == LATE_WRITE || late_phase == LATE_COMMIT;
+}
 
 void arena_leave_out(struct arena_head *head, struct step_id id);
 /* Epoch 0: none, or it is being changed. */

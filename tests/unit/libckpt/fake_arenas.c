@@ -134,9 +134,9 @@ void fake_shrink(struct fake *f, uint32_t lost)
 	}
 }
 
-static void write_status(struct arena_status *e, const struct fake_level *level)
+static void write_status(struct arena_head *head, struct arena_status *e, const struct fake_level *level)
 {
-	uint32_t seq = atomic_load(&e->seq);
+	uint32_t seq = arena_status_newest(head);
 	atomic_store(&e->seq, seq + 1);
 	atomic_store(&e->epoch, level->id.epoch);
 	atomic_store(&e->step, level->id.step);
@@ -147,26 +147,24 @@ static void write_status(struct arena_status *e, const struct fake_level *level)
 	atomic_store(&e->seq, seq + 2);
 }
 
-/* Its own entry, else an unused one, else the oldest. */
+/* Its own entry, else that which was changed the longest ago and is not on its way to storage. */
 static struct arena_status *status_of(struct memory *m, struct step_id id)
 {
-	struct arena_status *ring = memory_head(m)->status, *oldest = &ring[0];
+	struct arena_status *ring = memory_head(m)->status, *oldest = NULL;
 	for (int i = 0; i < ARENA_STATUS; i++)
 		if (ring[i].epoch == id.epoch && ring[i].step == id.step)
 			return &ring[i];
-	for (int i = 0; i < ARENA_STATUS; i++) {
-		if (!ring[i].epoch)
-			return &ring[i];
-		if (ring[i].step < oldest->step)
+	for (int i = 0; i < ARENA_STATUS; i++)
+		if (!arena_status_stays(ring[i].late_phase) &&
+		    (!oldest || arena_status_older(ring[i].seq, oldest->seq)))
 			oldest = &ring[i];
-	}
 	return oldest;
 }
 
 void fake_publish(struct fake *f, const struct fake_level *level)
 {
 	for (uint32_t r = 0; r < f->world; r++) {
-		write_status(status_of(&f->memory[r], level->id), level);
+		write_status(memory_head(&f->memory[r]), status_of(&f->memory[r], level->id), level);
 		memory_wake(&f->memory[r]);
 	}
 }

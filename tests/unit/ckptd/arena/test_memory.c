@@ -332,9 +332,9 @@ Test(memory, the_ring_forgets_the_oldest_also_after_a_restart)
 	memory_put(back);
 }
 
-static void publish_many(uint64_t from)
+static void publish_some(uint64_t from, unsigned n)
 {
-	for (uint64_t step = from; step < from + 2 * ARENA_STATUS; step++)
+	for (uint64_t step = from; step < from + n; step++)
 		memory_publish(m.mem[0], &(struct level){.id = {step, 2}, .level = LEVEL_CAPTURED});
 }
 
@@ -344,13 +344,41 @@ Test(memory, the_ring_keeps_what_is_on_its_way_to_storage_until_it_is_there)
 	struct step_id slow = {.step = 1, .epoch = 2};
 	for (enum late_phase phase = LATE_WRITE; phase <= LATE_COMMIT; phase++) {
 		memory_publish(m.mem[0], &(struct level){.id = slow, .level = LEVEL_CAPTURED, .late_phase = phase});
-		publish_many(2);
+		publish_some(2, 2 * ARENA_STATUS);
 		cr_assert_not_null(shown(m.mem[0], slow), "phase %d", (int)phase);
 	}
 	memory_publish(m.mem[0], &(struct level){.id = slow, .level = LEVEL_DURABLE});
+	publish_some(100, ARENA_STATUS - 1);
 	cr_assert_eq(shown(m.mem[0], slow)->level, LEVEL_DURABLE);
-	publish_many(100);
+	publish_some(200, 1);
 	cr_assert_null(shown(m.mem[0], slow));
+}
+
+/* Ranks that look once a step would otherwise have one step to see it. */
+Test(memory, the_ring_keeps_an_end_that_comes_late_as_long_as_any_other)
+{
+	struct step_id late = {.step = 1, .epoch = 2};
+	memory_publish(m.mem[0], &(struct level){.id = late, .level = LEVEL_CAPTURED});
+	publish_some(2, ARENA_STATUS);
+	cr_assert_null(shown(m.mem[0], late));
+	memory_publish(m.mem[0], &(struct level){.id = late, .level = LEVEL_DURABLE});
+	publish_some(100, ARENA_STATUS - 1);
+	cr_assert_not_null(shown(m.mem[0], late));
+	publish_some(200, 1);
+	cr_assert_null(shown(m.mem[0], late));
+}
+
+Test(memory, the_order_of_changes_outlives_the_end_of_their_numbers)
+{
+	struct step_id first = {.step = 1, .epoch = 2};
+	for (int i = 0; i < ARENA_STATUS; i++)
+		m.mem[0]->head->status[i].seq = UINT32_MAX - 2 * (unsigned)ARENA_STATUS - 1 + 2 * (unsigned)i;
+	memory_publish(m.mem[0], &(struct level){.id = first, .level = LEVEL_CAPTURED});
+	publish_some(2, ARENA_STATUS - 1);
+	cr_assert_not_null(shown(m.mem[0], first));
+	publish_some(200, 1);
+	cr_assert_null(shown(m.mem[0], first));
+	cr_assert_not_null(shown(m.mem[0], (struct step_id){.step = 2, .epoch = 2}));
 }
 
 Test(memory, a_restart_closes_the_levels_of_slots_that_were_given_back)
