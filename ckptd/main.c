@@ -11,6 +11,7 @@
 #include "dispatch/room.h"
 #include "faults/room.h"
 #include "job/room.h"
+#include "machine/room.h"
 #include "observe/room.h"
 #include "reload.h"
 #include "replication/room.h"
@@ -31,7 +32,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_IDLE_MS = 50, TICK_BUSY_MS = 2, TICK_LIMITED_MS = 10, STOP_MS = 10000, LATE_MS = 2000, JOIN_MS = 60000 };
+enum {
+	TICK_IDLE_MS = 50,
+	TICK_BUSY_MS = 2,
+	TICK_LIMITED_MS = 10,
+	STOP_MS = 10000,
+	LATE_MS = 2000,
+	JOIN_MS = 60000,
+	CHECK_MS = 2000
+};
 
 struct server {
 	struct daemon daemon;
@@ -154,6 +163,7 @@ static void on_tick(void *arg)
 		now);
 	manager_turn(s->daemon.runtime.manager, now);
 	space_tick(s->daemon.storage.space, now);
+	machine_tick(s->daemon.runtime.machine, now);
 	http_tick(s->daemon.observe.http, now);
 	peers_tick(&s->daemon.dispatch, now);
 	forward_tick(&s->daemon.operators);
@@ -249,6 +259,15 @@ static int join(struct server *s, struct err *err)
 	return rc < 0 ? err_set(err, rc, "%s", what.text) : 0;
 }
 
+/* Nobody joins a node that nobody has looked at. */
+static int check_machine(struct runtime *runtime, struct err *err)
+{
+	int rc = machine_new(&runtime->config, &runtime->machine, err);
+	if (!rc)
+		machine_first(runtime->machine, clock_deadline(CHECK_MS * CLOCK_NS_PER_MS));
+	return rc;
+}
+
 static int start(struct server *s, struct err *err)
 {
 	s->signals = start_signals();
@@ -271,6 +290,8 @@ static int start(struct server *s, struct err *err)
 		rc = join(s, err);
 	if (!rc)
 		rc = startup_store(&s->daemon, &s->lock, err);
+	if (!rc)
+		rc = check_machine(&s->daemon.runtime, err);
 	if (!rc)
 		rc = peers_open(&s->daemon.dispatch, err);
 	if (!rc)
@@ -362,6 +383,7 @@ static void stop(struct server *s)
 	packing_free(&s->daemon.storage.packing);
 	spanlog_close(s->daemon.runtime.spanlog);
 	space_free(s->daemon.storage.space);
+	machine_free(s->daemon.runtime.machine);
 	disk_free(s->daemon.storage.disk);
 	loop_free(s->daemon.runtime.loop);
 	manager_free(s->daemon.runtime.manager);

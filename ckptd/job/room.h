@@ -1,7 +1,7 @@
 /* Room job: the ranks of one job on this node: barriers, arenas, the end of the job, and its part of a changed
  * world.
- * May know: runtime, service, coordinator, cluster, catalog, arena, checkpoint, replication, participant, save,
- * restore.
+ * May know: runtime, machine, service, coordinator, cluster, catalog, arena, checkpoint, replication,
+ * participant, save, restore.
  * Invariants: an epoch is raised in the arenas first, then unfinished snapshots are given up, then everybody is
  * told. */
 #ifndef CKPTD_JOB_ROOM_H

@@ -5,6 +5,7 @@
 #include "control/room.h"
 #include "format/document/json_out.h"
 #include "job/room.h"
+#include "machine/room.h"
 #include "observe/observe.h"
 #include "runtime/room.h"
 #include "store/disk/disk.h"
@@ -75,6 +76,22 @@ static const struct {
 				  "Look at the learning rate, the data and the norm of the gradients. Go back to a "
 				  "checkpoint from before "
 				  "the rise, or stop the job: ckpt halt."},
+	[HEALTH_NODE_MEMORY_UNCORRECTED] =
+		{"NODE_MEMORY_UNCORRECTED", HEALTH_DEGRADED,
+		 "Let the node go (ckpt drain), and replace the module that the kernel's log names (EDAC). Counting "
+		 "begins anew when the machine does."},
+	[HEALTH_NODE_DISK_DEAD] = {"NODE_DISK_DEAD", HEALTH_FAILING,
+				   "Look into the kernel's log for errors of the device, or whether the server of the "
+				   "store answers. Until it does nothing is saved there."},
+	[HEALTH_NODE_GPU_LOST] = {"NODE_GPU_LOST", HEALTH_DEGRADED,
+				  "Let the node go (ckpt drain), end ckptd, and reset the GPU (nvidia-smi -r) or the "
+				  "machine. If it is lost again, have it replaced."},
+	[HEALTH_NODE_GPU_ECC] = {"NODE_GPU_ECC", HEALTH_DEGRADED,
+				 "Let the node go (ckpt drain), end ckptd, and reset the GPU (nvidia-smi -r), which "
+				 "maps the bad rows out. If errors come back, have it replaced."},
+	[HEALTH_NODE_GPU_XID] = {"NODE_GPU_XID", HEALTH_DEGRADED,
+				 "Look the number up in NVIDIA's catalogue of XIDs, and the kernel's log for what was "
+				 "reported with it. If it comes again, let the node go: ckpt drain."},
 	[HEALTH_STANDSTILL] = {"STANDSTILL", HEALTH_NOTICE,
 			       "Look at the stack of the rank that is named. It may be at something that is no step, "
 			       "as an evaluation: "
@@ -87,6 +104,18 @@ static const struct {
 			       "Most are over by themselves. If this one stays, go back to a checkpoint from before "
 			       "it, and leave out the "
 			       "data of these steps."},
+	[HEALTH_NODE_MEMORY_CORRECTED] = {"NODE_MEMORY_CORRECTED", HEALTH_NOTICE,
+					  "Have the module replaced that the kernel's log names (EDAC) when the node "
+					  "is free: errors that cannot be corrected may follow."},
+	[HEALTH_NODE_DISK_SLOW] = {"NODE_DISK_SLOW", HEALTH_NOTICE,
+				   "Look what else writes there, and at the errors and the wear of the device "
+				   "(smartctl). Saves to storage take longer; training does not wait for them."},
+	[HEALTH_NODE_GPU_SLOWED] = {"NODE_GPU_SLOWED", HEALTH_NOTICE,
+				    "Look at temperatures, fans and power supplies (nvidia-smi -q -d "
+				    "TEMPERATURE,POWER,PERFORMANCE). The ranks there make all others wait."},
+	[HEALTH_NODE_GPU_LINK] = {"NODE_GPU_LINK", HEALTH_NOTICE,
+				  "Reseat the GPU or its cable when the node is free. Copies between GPU and host "
+				  "take longer."},
 	[HEALTH_MEMORY_FULL] = {"MEMORY_FULL", HEALTH_NOTICE,
 				"Another job may not fit: raise --memory-limit, or end a job that is not needed."},
 	[HEALTH_NO_STORE] = {"NO_STORE", HEALTH_NOTICE,
@@ -194,6 +223,25 @@ static void look_at_space(struct look *look)
 		add(look, HEALTH_STORE_FULL, "the store has %s left of %s: another checkpoint does not fit", is, of);
 	else if (view.free_bytes < largest * SAVES_SOON || view.free_bytes < view.total_bytes / 100 * FREE_PERCENT_SOON)
 		add(look, HEALTH_STORE_FULL_SOON, "the store has %s left of %s", is, of);
+}
+
+static void look_at_machine(struct look *look)
+{
+	static const enum health_code code_of[AILMENT_END] = {
+		[AILMENT_MEMORY_UNCORRECTED] = HEALTH_NODE_MEMORY_UNCORRECTED,
+		[AILMENT_DISK_DEAD] = HEALTH_NODE_DISK_DEAD,
+		[AILMENT_GPU_LOST] = HEALTH_NODE_GPU_LOST,
+		[AILMENT_GPU_ECC] = HEALTH_NODE_GPU_ECC,
+		[AILMENT_GPU_XID] = HEALTH_NODE_GPU_XID,
+		[AILMENT_MEMORY_CORRECTED] = HEALTH_NODE_MEMORY_CORRECTED,
+		[AILMENT_DISK_SLOW] = HEALTH_NODE_DISK_SLOW,
+		[AILMENT_GPU_SLOWED] = HEALTH_NODE_GPU_SLOWED,
+		[AILMENT_GPU_LINK] = HEALTH_NODE_GPU_LINK,
+	};
+	unsigned n;
+	const struct ailment *ailments = machine_ailments(look->observe->runtime->machine, &n);
+	for (unsigned i = 0; i < n; i++)
+		add(look, code_of[ailments[i].kind], "%s", ailments[i].text);
 }
 
 static void look_at_daemon(struct look *look)
@@ -338,6 +386,7 @@ unsigned health_find(struct observe *observe, struct finding *found, unsigned ma
 {
 	struct look look = {.observe = observe, .found = found, .max = max, .now = clock_now()};
 	look_at_daemon(&look);
+	look_at_machine(&look);
 	look_at_registry(&look);
 	list_for(node, &observe->jobs->list) {
 		look.job = list_entry(node, struct job, link);

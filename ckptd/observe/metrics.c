@@ -7,6 +7,7 @@
 #include "control/room.h"
 #include "job/room.h"
 #include "observe/health.h"
+#include "observe/machine_metrics.h"
 #include "observe/metric_text.h"
 #include "observe/observe.h"
 #include "replication/room.h"
@@ -117,6 +118,7 @@ static void put_daemon(struct observe *observe, struct wbuf *out)
 	}
 	if (observe->peers->replica)
 		put_cluster(observe, out);
+	machine_metrics(observe->runtime->machine, out);
 	put_registry(observe, out);
 	put_health(observe, out);
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 struct loop;
+struct machine;
 struct manager;
 struct pool;
 struct spanlog;
@@ -21,6 +22,7 @@ struct runtime {
 	struct pool *reader;     /* one thread for reading back, so that digests and recoveries never wait for it */
 	struct spanlog *spanlog; /* NULL: none is written */
 	struct manager *manager; /* service/service_manager.h; NULL: nobody manages this process */
+	struct machine *machine; /* machine/machine.h; NULL: nobody looks at the machine */
 	struct memory_account memory;
 	uint64_t started_ns;
 	bool stopping; /* what is in flight is finished, nothing new is begun */

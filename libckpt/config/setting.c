@@ -18,6 +18,7 @@ enum {
 	PEER_TIMEOUT_MIN = 100,    /* ms. Below, a busy machine looks dead */
 	REGISTRY_LEASE_MIN = 2000, /* ms. Of less etcd makes more */
 	KEEP_MAX = 1000000,        /* checkpoints */
+	CHECK_INTERVAL_MIN = 100,  /* ms. Below, the store would have much to do with it */
 	USERS_MAX = 256,
 	COPIES_MAX = 4,
 	SAVE_QUEUE_MAX = 5, /* slots of a rank, less one to capture into, one being written, the newest in memory */
@@ -133,6 +134,9 @@ const struct setting settings[] = {
 	{"collect-after", NODE(collect_after_ms), .type = SETTING_DURATION, .flag = "collect-after",
 	 .env = "CKPT_COLLECT_AFTER", .value = "TIME", .fallback = "1h", .max = KEEP_TIME_MAX,
 	 .help = "half-written directories of crashes are deleted after this time"},
+	{"check-interval", NODE(check_interval_ms), .type = SETTING_DURATION, .flag = "check-interval",
+	 .env = "CKPT_CHECK_INTERVAL", .value = "TIME", .fallback = "1m", .min = CHECK_INTERVAL_MIN, .max = TIME_MAX,
+	 .zero = true, .help = "memory, store and GPUs of this node are looked at so often; 0: never"},
 	{"faults", NODE(faults), .type = SETTING_BOOL, .flag = "faults", .env = "CKPT_FAULTS", .value = "YES|NO",
 	 .fallback = "no", .help = "ckpt fault may cause faults on purpose in the jobs of this node"},
 	{"system", NODE(system), .type = SETTING_BOOL, .flag = "system", .env = "CKPT_SYSTEM", .value = "YES|NO",

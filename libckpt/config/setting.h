@@ -57,6 +57,7 @@ struct config {
 	uint64_t user_linger_ms;    /* how long a user's worker stays without jobs */
 	bool system;                /* serve all users of the node */
 	bool faults;                /* faults on purpose may be caused (ckpt fault) */
+	uint64_t check_interval_ms; /* the machine is looked at so often; 0: never */
 };
 
 /* In the order of the table's choices. */

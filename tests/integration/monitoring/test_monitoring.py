@@ -15,6 +15,7 @@ from etcd import etcd
 from packages import need
 from launcher import TRAIN, Run, run, top
 from loopback_cluster import loopback_cluster
+from played_machine import PlayedMachine
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 need("yaml")
@@ -41,7 +42,7 @@ class Watched:
         self.spans = f"{self.store}.spans"
         self.run = Run("-n", 2, "--job", "gpt", "--store", self.store, *args, "--", TRAIN, "--steps", steps,
                        "--save-memory-every", 5, "--save-storage-every", 20, CKPT_HTTP="127.0.0.1:0", CKPT_SPAN_LOG=self.spans,
-                       CKPT_LOG="info")
+                       CKPT_LOG="info", **PlayedMachine(top).variables)
         self.run.until_err("status page and metrics at")
         self.address = re.search(r"metrics at http://([^/]+)/", self.run.err())[1]
 
