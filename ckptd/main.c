@@ -36,6 +36,7 @@ enum {
 	TICK_IDLE_MS = 50,
 	TICK_BUSY_MS = 2,
 	TICK_LIMITED_MS = 10,
+	TICK_REST_MS = 500, /* nobody has given it anything to do */
 	STOP_MS = 10000,
 	LATE_MS = 2000,
 	JOIN_MS = 60000,
@@ -141,6 +142,19 @@ static bool at_work(struct server *s)
 	return spills_at_work(&s->daemon.jobs) || hosts_at_work(&s->daemon.control);
 }
 
+/* Somebody has given it something to do, or to keep. */
+static bool in_use(struct server *s)
+{
+	return s->connections.count || !list_empty(&s->daemon.jobs.list) || s->daemon.jobs.formers.first || at_work(s);
+}
+
+/* What comes next makes some descriptor ready. */
+static bool may_rest(struct server *s)
+{
+	const struct control *control = &s->daemon.control;
+	return list_empty(&control->hosts) && !control->memberships && !s->deaf && !s->out;
+}
+
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
 static void on_tick(void *arg)
 {
@@ -156,11 +170,10 @@ static void on_tick(void *arg)
 	uint64_t now = clock_now();
 	on_disk(s, 0); /* what has ended is seen also when its bell could not be rung */
 	on_pool(s, 0);
-	manager_used(
-		s->daemon.runtime.manager,
-		s->daemon.runtime.memory.arenas + s->daemon.runtime.memory.tables + s->daemon.runtime.memory.copies,
-		s->connections.count || !list_empty(&s->daemon.jobs.list) || s->daemon.jobs.formers.first || at_work(s),
-		now);
+	manager_used(s->daemon.runtime.manager,
+		     s->daemon.runtime.memory.arenas + s->daemon.runtime.memory.tables +
+			     s->daemon.runtime.memory.copies,
+		     in_use(s), now);
 	manager_turn(s->daemon.runtime.manager, now);
 	space_tick(s->daemon.storage.space, now);
 	machine_tick(s->daemon.runtime.machine, now);
@@ -184,6 +197,8 @@ static void on_tick(void *arg)
 	bool limited = throttle_waiting(&s->daemon.storage.writes) || !gc_idle(s->daemon.storage.gc);
 	unsigned idle = limited ? TICK_LIMITED_MS : TICK_IDLE_MS;
 	loop_tick(s->daemon.runtime.loop, busy ? TICK_BUSY_MS : idle, on_tick, s);
+	if (!busy && !limited && !in_use(s) && may_rest(s))
+		loop_rest(s->daemon.runtime.loop, TICK_REST_MS);
 }
 
 /* A batch thread does not preempt the one that wakes it: without this, the training thread that rings the doorbell in begin or

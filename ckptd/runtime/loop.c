@@ -25,7 +25,7 @@ struct watch {
 
 struct loop {
 	int epoll;
-	bool stopped;
+	bool stopped, rests;
 	unsigned tick_ms;
 	uint64_t next_tick;
 	tick_fn *tick;
@@ -113,10 +113,24 @@ void loop_soon(struct loop *loop, unsigned ms)
 	loop->next_tick = min_u64(loop->next_tick, clock_deadline(ms * CLOCK_NS_PER_MS));
 }
 
+void loop_rest(struct loop *loop, unsigned ms)
+{
+	loop->next_tick = clock_deadline(ms * CLOCK_NS_PER_MS);
+	loop->rests = true;
+}
+
+static void stir(struct loop *loop)
+{
+	if (loop->rests)
+		loop_soon(loop, loop->tick_ms);
+	loop->rests = false;
+}
+
 static void run_tick(struct loop *loop)
 {
 	if (!loop->tick || clock_now() < loop->next_tick)
 		return;
+	loop->rests = false;
 	loop->next_tick = clock_deadline(loop->tick_ms * CLOCK_NS_PER_MS);
 	loop->tick(loop->tick_arg);
 }
@@ -167,6 +181,8 @@ int loop_run(struct loop *loop)
 				watch->fn(watch->arg, events[i].events);
 			turn = turn_end(&turn, fd);
 		}
+		if (n > 0)
+			stir(loop);
 		run_tick(loop);
 		turn_end(&turn, -1);
 		bury(&loop->removed);

@@ -90,6 +90,49 @@ Test(loop, what_has_begun_hastens_the_next_tick)
 	cr_assert_lt(clock_now() - before, 60 * CLOCK_NS_PER_S);
 }
 
+enum { PACE_MS = 5, REST_MS = 100 };
+
+static void rest_once(void *arg)
+{
+	loop_rest(loop, *(unsigned *)arg);
+	if (++ticks == 2)
+		loop_stop(loop);
+}
+
+Test(loop, a_loop_that_rests_ticks_later_than_at_its_pace)
+{
+	unsigned rest_ms = REST_MS;
+	uint64_t begun = clock_now();
+	loop_tick(loop, PACE_MS, rest_once, &rest_ms);
+	cr_assert_eq(loop_run(loop), 0);
+	cr_assert_geq(clock_now() - begun, (PACE_MS + REST_MS - 2) * CLOCK_NS_PER_MS);
+}
+
+static void ring_and_rest(void *arg)
+{
+	rest_once(arg);
+	ring(a);
+}
+
+static void note_call(void *arg, uint32_t events)
+{
+	eventfd_t count;
+	(void)events;
+	eventfd_read(*(int *)arg, &count);
+	calls++;
+}
+
+Test(loop, what_happens_ends_the_rest)
+{
+	unsigned rest_ms = 300000;
+	uint64_t begun = clock_now();
+	cr_assert(loop_watch(loop, a, EPOLLIN, note_call, &a));
+	loop_tick(loop, PACE_MS, ring_and_rest, &rest_ms);
+	cr_assert_eq(loop_run(loop), 0);
+	cr_assert_eq(calls, 1);
+	cr_assert_lt(clock_now() - begun, 60 * CLOCK_NS_PER_S);
+}
+
 static void remove_both(void *arg, uint32_t events)
 {
 	(void)arg;
