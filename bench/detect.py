@@ -19,6 +19,7 @@ from datetime import datetime, timezone
 import node as nodes
 
 FLOOR_S = 1.0
+REST_S = 2  # after all have met: until then each asks each, which two that look after a node go on to do
 
 
 def stop(node):
@@ -60,6 +61,7 @@ def measure(args):
         for run in range(args.runs):
             for way, (end, back) in WAYS.items():
                 node = net.nodes[run % args.nodes]
+                time.sleep(REST_S)
                 others, marks = net.others(node), {other: len(other.text()) for other in net.nodes}
                 begun = time.time()
                 end(node)

@@ -5,10 +5,16 @@
 
 #include "net_sim.h"
 
+#include "cluster/link/liveness.h"
+
+enum frame_kind { FRAME_MESSAGE = 0, FRAME_BEAT, FRAME_ASK, FRAME_DOUBT };
+
 struct frame {
 	struct list link;
 	uint64_t due;
-	bool beat;
+	enum frame_kind kind;
+	unsigned doubted; /* the node of a doubt, and when that was heard last */
+	uint64_t heard_ns;
 	int end; /* no frame but the news that the other side has ended the session, and why */
 	uint16_t type;
 	size_t len;
@@ -22,7 +28,9 @@ struct side {
 	bool dropped; /* it takes nothing any more */
 	unsigned node;
 	enum side_state state;
-	uint64_t number, due, heard_ns, beat_ns;
+	uint64_t number, due, heard_ns;
+	uint64_t way_ns, cut_ns; /* last when there was a way in both directions, and when there was none */
+	struct liveness liveness;
 	int end;            /* it ends with this at the next poll */
 	struct list frames; /* on their way to it, in order */
 	unsigned nframes;
@@ -63,6 +71,7 @@ struct net {
 	int fd; /* to be watched; nothing ever happens to it */
 	bool dead;
 	uint64_t timeout_ns;
+	uint64_t polled_ns, stalled_ns;     /* last, and when it was last polled after a pause that others notice */
 	uint64_t heard_last[NET_SIM_NODES]; /* in the session that ended last */
 	const struct roster *roster;        /* NULL: all are known */
 	bool known[NET_SIM_NODES];
@@ -96,6 +105,15 @@ void session_free(struct session *s);
 void connect_to(struct net *net, unsigned peer);
 /* The session is over for one side, its copies go to `ops`. told: the other side hears of it as soon as something gets through. */
 void leave(struct net *net, struct session *s, struct list *ops, bool told, int rc);
+
+/* net_attend.c */
+/* A session is there now; a frame has come; a message is on its way. */
+void attend_begin(struct net *net, struct side *me);
+void attend_heard(struct net *net, struct session *s, const struct frame *f);
+void attend_use(struct side *me);
+void attend_polled(struct net *net);
+/* Looks; true: the session is over, for the other node is silent. */
+bool attend_look(struct net *net, struct session *s);
 
 /* net_copy.c */
 void part_free(struct part *part);

@@ -70,7 +70,7 @@ void push_frame(struct session *s, unsigned from, const struct frame *head, cons
 	if (!list_empty(&to->frames))
 		f->due = max_u64(f->due, list_entry(to->frames.prev, struct frame, link)->due);
 	list_push(&to->frames, &f->link);
-	to->nframes += !f->beat;
+	to->nframes += !f->kind;
 	to->nbytes += f->len;
 }
 

@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { POLL_MAX = 8, BEATS = 4 /* within the limit of silence */ };
+enum { POLL_MAX = 8 };
 
 static void finish_ops(struct list *ops, int rc)
 {
@@ -41,10 +41,10 @@ static bool next_frame(struct net *net, struct session *s)
 		if (f->due > clock_now())
 			return false;
 		list_remove(&f->link);
-		me->nframes -= !f->beat;
+		me->nframes -= !f->kind;
 		me->nbytes -= f->len;
-		me->heard_ns = clock_now();
-		bool beat = f->beat;
+		attend_heard(net, s, f);
+		bool beat = f->kind;
 		int end = f->end;
 		if (!beat && !end) {
 			net->counts.messages_in++;
@@ -83,14 +83,6 @@ static bool fail_copies(struct session *s, struct side *me)
 	return true;
 }
 
-static void beat(struct net *net, struct session *s, struct side *me)
-{
-	if (clock_now() - me->beat_ns < net->timeout_ns / BEATS || other_of(s, net->self)->state == SIDE_GONE)
-		return;
-	me->beat_ns = clock_now();
-	push_frame(s, net->self, &(struct frame){.beat = true}, NULL);
-}
-
 static bool side_event(struct net *net, unsigned peer)
 {
 	struct session *s = *pair(net->self, peer);
@@ -101,12 +93,11 @@ static bool side_event(struct net *net, unsigned peer)
 		if (me->due > clock_now() || net_world.cut[peer][net->self])
 			return false;
 		me->state = SIDE_UP;
-		me->heard_ns = clock_now();
+		attend_begin(net, me);
 		net->counts.sessions++;
 		net->events.up(net->events.arg, peer);
 		return true;
 	}
-	beat(net, s, me);
 	if (me->end) {
 		end_session(net, s, me->end);
 		return true;
@@ -116,7 +107,7 @@ static bool side_event(struct net *net, unsigned peer)
 	if (rng_chance(world_rng(), 50) ? next_part(net, s) || next_frame(net, s)
 					: next_frame(net, s) || next_part(net, s))
 		return true;
-	if (clock_now() - me->heard_ns <= net->timeout_ns)
+	if (!attend_look(net, s))
 		return false;
 	end_session(net, s, -ETIMEDOUT);
 	return true;
@@ -144,6 +135,7 @@ int net_poll(struct net *net)
 {
 	int n = 0;
 	SIM_CHECK(!net->dead, "node %u is dead and polls", net->self);
+	attend_polled(net);
 	for (unsigned peer = 0; peer < net_world.n; peer++)
 		if (peer != net->self)
 			connect_to(net, peer);
@@ -274,6 +266,7 @@ int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *b
 		net_world.counts.lost++;
 	}
 	push_frame(s, net->self, &head, body->data);
+	attend_use(side_of(s, net->self));
 	net->counts.messages_out++;
 	net_world.counts.messages++;
 	return 0;

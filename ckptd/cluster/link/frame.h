@@ -15,8 +15,16 @@ enum frame_kind {
 	FRAME_REVOKED,   /* u64: nothing of ours is on the way to it */
 	FRAME_BYE,       /* u64: 0 */
 	FRAME_LANE,      /* lane.h: in place of a hello */
+	FRAME_ASK,       /* u64: as of a beat, which is to be the answer */
+	FRAME_DOUBT,     /* u64: frame_doubt(); a beat is to be the answer to it, too */
 	FRAME_KIND_END
 };
+
+/* That a node does not answer the sender: its number, and for how many milliseconds. */
+static inline uint64_t frame_doubt(uint32_t node, uint32_t silent_ms)
+{
+	return (uint64_t)node << 32 | silent_ms;
+}
 
 struct frame {
 	enum frame_kind kind;

@@ -7,6 +7,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <stdlib.h>
@@ -350,6 +351,21 @@ int link_flush(struct link *l)
 	memmove(l->out, l->out + sent, l->out_len - sent);
 	l->out_len -= sent;
 	return link_push(l);
+}
+
+static int at_least_one_second(uint64_t ns)
+{
+	return (int)max_u64(ns / CLOCK_NS_PER_S, 1);
+}
+
+void link_keep(const struct link *l, uint64_t limit_ns)
+{
+	int on = 1, limit_ms = (int)min_u64(limit_ns / CLOCK_NS_PER_MS, INT_MAX);
+	int idle_s = at_least_one_second(limit_ns / 2), each_s = at_least_one_second(limit_ns / 8);
+	setsockopt(l->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(l->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(l->fd, IPPROTO_TCP, TCP_KEEPINTVL, &each_s, sizeof(each_s));
+	setsockopt(l->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof(limit_ms));
 }
 
 /* ---- bytes in bulk ----------------------------------------------------------------------------------------------- */

@@ -67,6 +67,8 @@ bool link_has_room(const struct link *l, size_t len);
 void link_write(struct link *l, enum frame_kind kind, const void *body, size_t len);
 /* Sends what was written, as far as the network takes it. -ECONNRESET. */
 int link_flush(struct link *l);
+/* From now on the kernel finds out whether there still is a way to the other end, however little is said: without one for so long, it is over. */
+void link_keep(const struct link *l, uint64_t limit_ns);
 /* What both ends of this connection know, and nobody else (RFC 8446, 7.5); another label or context gives another one, which tells nothing of it.
  * false: no memory. */
 bool link_token(const struct link *l, const char *label, const void *context, size_t len, uint8_t token[LINK_TOKEN]);

@@ -14,9 +14,9 @@ struct silence {
 
 /* every: ns between two looks of who runs as he should. */
 void silence_begin(struct silence *s, uint64_t limit, uint64_t every, uint64_t now);
-/* It has said something. */
-void silence_break(struct silence *s, uint64_t now);
 /* A look; true: it has been silent for longer than the limit. */
 bool silence_look(struct silence *s, uint64_t now);
+/* When the next look is to be, so that nothing of the silence goes uncounted, and it is seen when it reaches `part`, or the limit. */
+uint64_t silence_due(const struct silence *s, uint64_t part);
 
 #endif

@@ -193,11 +193,23 @@ void door_ready(struct net *net, struct link *l)
 		net_watch(net, l);
 }
 
+static uint64_t patience_ends(const struct link *l)
+{
+	return l->since + STRANGER_MS * CLOCK_NS_PER_MS;
+}
+
 void door_tick(struct net *net, uint64_t now)
 {
 	list_for_safe(node, &net->strangers) {
 		struct link *l = list_entry(node, struct link, list);
-		if (now - l->since >= STRANGER_MS * CLOCK_NS_PER_MS)
+		if (now >= patience_ends(l))
 			send_away(net, l);
 	}
+}
+
+/* They stand in the order in which they came. */
+uint64_t door_due(const struct net *net)
+{
+	const struct list *first = net->strangers.next;
+	return first == &net->strangers ? LIVENESS_NEVER : patience_ends(list_entry(first, struct link, list));
 }

@@ -6,7 +6,8 @@
  *	post.c     frames out                                                  link.c, credentials.c   TLS; sealed.c, sealer.c   instead of it, for copies
  *	way.h      how copies go: rail_copies.c over rail_call.c and rail.c (libfabric), or lane_ask.c and lane_answer.c over links
  *	vault.c    where keys are
- *	inbox.c, hello.c, key.c, lane.c, rail_words.c, silence.c   pure: see there
+ *	attend.c   whether the other side is still there                       liveness.c, neighbours.c   how that is known
+ *	inbox.c, hello.c, key.c, lane.c, rail_words.c   pure: see there
  *
  * One thread drives the links and the rail and owns all that is marked (thread). It never waits for the loop, nor the loop for it but in
  * net_withdraw(). What they give each other lies in the peer under `lock`: a peer with something for the thread is in net->work and the thread
@@ -21,7 +22,8 @@
 #include "cluster/link/inbox.h"
 #include "cluster/link/lane.h"
 #include "cluster/link/link.h"
-#include "cluster/link/silence.h"
+#include "cluster/link/liveness.h"
+#include "cluster/link/neighbours.h"
 #include "cluster/net.h"
 #include "cluster/net/rail.h"
 #include "cluster/net/way.h"
@@ -35,7 +37,8 @@ enum {
 	FRAMES_A_TURN = 64, /* are read of one link */
 	SMALL_MAX = 512,    /* control frames that wait for a node */
 	REVOKED_MAX = 64,   /* keys that are remembered as withdrawn */
-	TICK_MS = 20,
+	TICK_MS = 20,       /* between two looks at what is under way */
+	REST_MS = 1000,     /* and at what is not */
 	RETRY_MS = 2,
 	AWAKE_MS = 1,        /* since something of a copy last came or went */
 	AWAY_NS = 20000,     /* a turn given away for so long: the processor is wanted */
@@ -159,7 +162,7 @@ struct peer {
 	uint64_t consumed;     /* DATA frames of this session */
 
 	/* thread */
-	struct list busy;
+	struct list busy, looks;
 	bool known;        /* it is a node: else it is not called, and not let in */
 	uint64_t expected; /* its incarnation; 0: any */
 	union address where;
@@ -173,8 +176,9 @@ struct peer {
 	uint64_t id;                             /* of the session; 0: none */
 	uint64_t incarnation, attempt, attempts; /* of the last hello that was taken, and how many we have said */
 	struct inbox inbox;
-	uint64_t heard, said;
-	struct silence silence; /* since then */
+	uint64_t heard;
+	uint64_t heard_by_others; /* those that doubt it, of this session */
+	struct liveness liveness;
 	uint64_t call_at;
 	unsigned failures; /* of calls, since ever: see credentials_call() */
 	bool told_roster, told_protocol, told_way, told_registry;
@@ -223,9 +227,13 @@ struct net {
 	unsigned nstrangers;
 	struct list eager;  /* links that have been read for long enough, and have more */
 	struct list buried; /* and those that are to be freed at the end of the turn */
-	struct list busy;   /* peers to be looked at */
+	struct list busy;   /* peers with something to be sent */
+	struct list looks;  /* and those that the clock is watched for */
 	uint64_t next_session, next_tick;
-	uint64_t awake_until; /* 0: it sleeps when it has nothing to do */
+	unsigned neighbours[NEIGHBOURS]; /* that this node looks after */
+	bool changed;                    /* sessions have come or gone since these were found */
+	bool answered;                   /* who was asked has said something since the next tick was set */
+	uint64_t awake_until;            /* 0: it sleeps when it has nothing to do */
 };
 
 static inline bool peer_is_self(const struct peer *p)
@@ -246,6 +254,10 @@ void net_read_again(struct net *net, struct link *l);
 /* Nothing more is heard of it; it is freed when the turn is over. NULL is allowed. */
 void net_bury(struct net *net, struct link *l);
 
+/* The peer is looked at then, or before. */
+void net_look_at(struct peer *p, uint64_t when);
+void net_look_soon(struct peer *p);
+
 /* ---- door.c (thread, but for opening and closing) */
 int door_open(struct net *net, struct err *err);
 void door_close(struct net *net);
@@ -254,11 +266,15 @@ void door_answer(struct net *net);
 /* What comes from one who is not known yet. */
 void door_ready(struct net *net, struct link *l);
 void door_tick(struct net *net, uint64_t now);
+/* When it is to be called; LIVENESS_NEVER: nobody stands there. */
+uint64_t door_due(const struct net *net);
 
 /* ---- peer.c (thread) */
 void peer_init(struct peer *p, struct net *net, unsigned node);
 void peer_free(struct peer *p);
 void peer_tick(struct peer *p, uint64_t now);
+/* When it is to be called, which may be over; or LIVENESS_NEVER. */
+uint64_t peer_due(const struct peer *p, uint64_t now);
 /* What the loop has left: drops, withdrawals, cuts, letters, copies. */
 void peer_take_work(struct peer *p);
 /* Its link, or its call, can be read or written. */
@@ -271,6 +287,19 @@ struct peer *peer_proved(struct net *net, struct link *l, const char *name);
  * NULL. */
 struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *frame, struct hello *out);
 void peer_end(struct peer *p, int rc);
+
+/* ---- attend.c (thread) */
+/* A session has begun. */
+void attend_begin(struct peer *p, uint64_t now);
+/* A frame has come. */
+void attend_heard(struct peer *p, const struct frame *frame);
+/* The other side asks, or tells of a node that does not answer it. */
+void attend_answer(struct peer *p);
+void attend_doubt(struct peer *p, uint64_t value);
+/* Which nodes this one looks after, once sessions have come or gone. */
+void attend_neighbours(struct net *net);
+/* The session may be over after it. */
+void attend_tick(struct peer *p, uint64_t now);
 
 /* ---- post.c (thread) */
 /* Writes what waits into the link, as far as it goes. */

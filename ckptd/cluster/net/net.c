@@ -127,7 +127,7 @@ static void begin_peers(struct net *net, bool later)
 static int init(struct net *net, const struct net_config *config, struct err *err)
 {
 	struct list *const lists[] = {&net->work,      &net->ready, &net->regions, &net->busy,
-				      &net->strangers, &net->eager, &net->buried};
+				      &net->strangers, &net->eager, &net->buried,  &net->looks};
 	pthread_condattr_t monotonic;
 	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
 		list_init(lists[i]);
@@ -141,6 +141,8 @@ static int init(struct net *net, const struct net_config *config, struct err *er
 	net->timeout = config->peer_timeout_ns;
 	net->way = config->copies == NET_COPIES_FABRIC ? &rail_way : &lane_way;
 	net->next_session = clock_wall(); /* no number comes twice, not even in another process */
+	for (unsigned i = 0; i < NEIGHBOURS; i++)
+		net->neighbours[i] = NEIGHBOUR_NONE;
 	net->copies.fd = net->copies.event_fd = net->door = -1;
 	net->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	net->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

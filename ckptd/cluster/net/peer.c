@@ -21,7 +21,7 @@ void peer_init(struct peer *p, struct net *net, unsigned node)
 {
 	struct list *const lists[] = {&p->work,     &p->ready,   &p->letters, &p->fresh, &p->ended,
 				      &p->messages, &p->revokes, &p->asked,   &p->busy,  &p->smalls,
-				      &p->ops,      &p->flying,  &p->parts};
+				      &p->ops,      &p->flying,  &p->parts,   &p->looks};
 	const struct roster_node *is = &net->roster->nodes[node];
 	*p = (struct peer){.net = net, .node = node, .known = is->port, .expected = is->incarnation};
 	memcpy(p->name, is->name, sizeof(p->name));
@@ -49,7 +49,7 @@ static void say_session(struct peer *p, uint64_t session, int rc)
 	LOCK_SCOPE(&p->net->lock);
 	p->session_now = session;
 	p->rc = rc;
-	p->heard_last = p->heard;
+	p->heard_last = max_u64(p->heard, p->heard_by_others);
 	p->consumed = 0;
 	p->deaf = false;
 	if (session)
@@ -75,6 +75,7 @@ static void clear(struct peer *p, int rc)
 	inbox_clear(&p->inbox);
 	hang_up(p, &p->link);
 	p->id = 0;
+	p->net->changed = true;
 	say_session(p, 0, rc);
 }
 
@@ -83,6 +84,7 @@ void peer_end(struct peer *p, int rc)
 	clear(p, rc);
 	hang_up(p, &p->call);
 	call_soon(p);
+	net_look_soon(p);
 }
 
 static void begin(struct peer *p, struct link *l, const struct hello *hello)
@@ -97,8 +99,7 @@ static void begin(struct peer *p, struct link *l, const struct hello *hello)
 	p->attempt = hello->attempt;
 	p->address = hello->copies;
 	p->id = ++p->net->next_session;
-	p->heard = p->said = clock_now();
-	silence_begin(&p->silence, p->net->timeout, TICK_MS * CLOCK_NS_PER_MS, p->heard);
+	attend_begin(p, clock_now());
 	p->backoff_ms = BACKOFF_MIN_MS;
 	p->reachable = p->net->way->reach(p);
 	say_session(p, p->id, 0);
@@ -238,18 +239,27 @@ static int take_data(struct peer *p, const struct frame *frame)
 	return rc > 0 ? give_message(p) : rc;
 }
 
+static int take_confirmation(struct peer *p, enum frame_kind kind, uint64_t n)
+{
+	if ((kind != FRAME_BEAT && kind != FRAME_ASK) || n < p->confirmed || n > p->sent)
+		return -EPROTO;
+	p->confirmed = n;
+	net_busy(p);
+	if (kind == FRAME_ASK)
+		attend_answer(p);
+	return 0;
+}
+
 static int take_number(struct peer *p, enum frame_kind kind, uint64_t n)
 {
-	if (kind == FRAME_REVOKE) {
+	if (kind == FRAME_REVOKE)
 		copy_revoke(p, n);
-	} else if (kind == FRAME_REVOKED) {
+	else if (kind == FRAME_REVOKED)
 		region_released(p, n);
-	} else if (kind != FRAME_BEAT || n < p->confirmed || n > p->sent) {
-		return -EPROTO;
-	} else {
-		p->confirmed = n;
-		net_busy(p);
-	}
+	else if (kind == FRAME_DOUBT)
+		attend_doubt(p, n);
+	else
+		return take_confirmation(p, kind, n);
 	return 0;
 }
 
@@ -257,8 +267,7 @@ static void take_frame(struct peer *p, const struct frame *frame)
 {
 	struct rbuf r = rbuf_of(frame->body, frame->len);
 	int rc = -EPROTO;
-	p->heard = clock_now();
-	silence_break(&p->silence, p->heard);
+	attend_heard(p, frame);
 	if (frame->kind == FRAME_DATA) {
 		rc = take_data(p, frame);
 	} else if (frame->kind == FRAME_BYE) {
@@ -284,6 +293,7 @@ static void fail_call(struct peer *p, int rc)
 	hang_up(p, &p->call);
 	p->failures++;
 	p->call_at = clock_deadline(p->backoff_ms * CLOCK_NS_PER_MS);
+	net_look_at(p, p->call_at);
 	p->backoff_ms = 2 * p->backoff_ms < BACKOFF_MAX_MS ? 2 * p->backoff_ms : BACKOFF_MAX_MS;
 }
 
@@ -357,13 +367,8 @@ void peer_ready(struct peer *p, struct link *l)
 
 /* ---- the clock --------------------------------------------------------------------------------------------------- */
 
-static void call(struct peer *p, uint64_t now)
+static void begin_call(struct peer *p)
 {
-	uint64_t patience = max_u64(p->net->timeout, CALL_MS * CLOCK_NS_PER_MS);
-	if (p->call && now - p->call->since >= patience)
-		fail_call(p, -ETIMEDOUT);
-	if (p->call || now < p->call_at)
-		return;
 	p->call = link_call(p->net->credentials, p->node, p->failures, &p->where);
 	if (!p->call) {
 		fail_call(p, -ENOBUFS);
@@ -373,24 +378,46 @@ static void call(struct peer *p, uint64_t now)
 	net_watch(p->net, p->call);
 }
 
-static void watch(struct peer *p, uint64_t now)
+/* A call that is on its way is given up, or the next one is due. */
+static uint64_t call_due(const struct peer *p)
 {
-	if (silence_look(&p->silence, now))
-		peer_end(p, -ETIMEDOUT);
-	else if (now - p->said >= p->net->timeout / 4 && !p->nsmalls)
-		post_small(p, FRAME_BEAT, p->told);
+	return p->call ? p->call->since + max_u64(p->net->timeout, CALL_MS * CLOCK_NS_PER_MS) : p->call_at;
+}
+
+static void call(struct peer *p, uint64_t now)
+{
+	if (p->call && now >= call_due(p))
+		fail_call(p, -ETIMEDOUT);
+	if (!p->call && now >= call_due(p))
+		begin_call(p);
+}
+
+static bool is_copying(const struct peer *p)
+{
+	return !list_empty(&p->ops) || !list_empty(&p->flying) || p->nparts || (p->asking.link && !p->asking.ready);
 }
 
 void peer_tick(struct peer *p, uint64_t now)
 {
 	if (!p->known)
 		return;
-	if (p->id) {
-		copy_tick(p, now);
-		watch(p, now);
-	} else {
+	if (!p->id) {
 		call(p, now);
+		return;
 	}
+	copy_tick(p, now);
+	if (is_copying(p))
+		liveness_use(&p->liveness, now);
+	attend_tick(p, now);
+}
+
+uint64_t peer_due(const struct peer *p, uint64_t now)
+{
+	if (!p->known)
+		return LIVENESS_NEVER;
+	if (!p->id)
+		return call_due(p);
+	return is_copying(p) ? now : liveness_due(&p->liveness, now);
 }
 
 /* ---- what the loop has left -------------------------------------------------------------------------------------- */
@@ -455,5 +482,8 @@ void peer_take_work(struct peer *p)
 	}
 	if (drop)
 		peer_end(p, rc);
+	if (p->id)
+		liveness_use(&p->liveness, clock_now());
+	net_look_soon(p);
 	net_busy(p);
 }

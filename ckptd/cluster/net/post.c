@@ -2,7 +2,6 @@
 #include "cluster/net/engine.h"
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +79,6 @@ static bool push(struct peer *p)
 		push_letter(p, letter);
 	else
 		return false;
-	p->said = clock_now();
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /* The net's own thread: drives links, lanes and the rail, runs what the loop has left, keeps the time. */
 #include "cluster/net/engine.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -108,11 +109,12 @@ static void happened(struct net *net, const struct epoll_event *event)
 	}
 }
 
-static bool read_links(struct net *net)
+/* Waits for that long until there is something. */
+static bool read_links(struct net *net, int ms)
 {
 	struct epoll_event events[READ_BATCH];
 	bool eager = read_eager(net);
-	int n = epoll_wait(net->epoll, events, READ_BATCH, 0);
+	int n = epoll_wait(net->epoll, events, READ_BATCH, eager ? 0 : ms);
 	for (int i = 0; i < n; i++)
 		happened(net, &events[i]);
 	return eager || n > 0;
@@ -168,17 +170,49 @@ static bool push_busy(struct net *net)
 	return waiting;
 }
 
+void net_look_at(struct peer *p, uint64_t when)
+{
+	if (list_empty(&p->looks))
+		list_push(&p->net->looks, &p->looks);
+	p->net->next_tick = min_u64(p->net->next_tick, when);
+}
+
+void net_look_soon(struct peer *p)
+{
+	net_look_at(p, clock_deadline(TICK_MS * CLOCK_NS_PER_MS));
+}
+
+/* Where nothing is under way that is late, but a rail has to be looked at again and again. */
+static uint64_t latest(const struct net *net, uint64_t now)
+{
+	return now + (net->way == &rail_way ? TICK_MS : REST_MS) * CLOCK_NS_PER_MS;
+}
+
+/* When the next tick is. A peer that nothing is to be done for goes out of the list. */
+static void plan(struct net *net, uint64_t now)
+{
+	uint64_t next = min_u64(latest(net, now), door_due(net));
+	list_for_safe(node, &net->looks) {
+		uint64_t due = peer_due(list_entry(node, struct peer, looks), now);
+		if (due == LIVENESS_NEVER)
+			list_remove(node);
+		next = min_u64(next, due);
+	}
+	net->next_tick = max_u64(next, now + TICK_MS * CLOCK_NS_PER_MS);
+	net->answered = false;
+}
+
 static void tick(struct net *net)
 {
 	uint64_t now = clock_now();
 	if (now < net->next_tick)
 		return;
-	net->next_tick = now + TICK_MS * CLOCK_NS_PER_MS;
 	net->look = true;
-	for (unsigned i = 0; i < net->known->n; i++)
-		if (!peer_is_self(&net->peers[i]))
-			peer_tick(&net->peers[i], now);
+	attend_neighbours(net);
+	list_for_safe(node, &net->looks)
+		peer_tick(list_entry(node, struct peer, looks), now);
 	door_tick(net, now);
+	plan(net, now);
 }
 
 /* The rail's descriptors may be readable when there is nothing to do, but for as long as it is idle. */
@@ -187,6 +221,10 @@ static void wait_for_more(struct net *net, int ms)
 	struct pollfd fds[] = {{.fd = net->epoll, .events = POLLIN},
 			       {.fd = net->copies.fd, .events = POLLIN},
 			       {.fd = net->copies.event_fd, .events = POLLIN}};
+	if (net->way != &rail_way) {
+		read_links(net, ms);
+		return;
+	}
 	bool idle = rail_idle(&net->copies);
 	net->look |= !idle;
 	if (!idle || !list_empty(&net->eager) || poll(fds, 3, ms) <= 0)
@@ -228,13 +266,15 @@ static void turn(struct net *net)
 {
 	renew_credentials(net);
 	bool did = run_work(net);
-	did |= read_links(net);
+	did |= read_links(net, 0);
 	did |= rail_look(net);
 	bool waiting = push_busy(net);
 	tick(net);
 	free_buried(net);
 	if (did || list_empty(&net->busy) == waiting)
 		return;
+	if (net->answered)
+		plan(net, clock_now());
 	if (clock_now() < net->awake_until)
 		stay_awake(net);
 	else
@@ -260,7 +300,7 @@ static void say_goodbye(struct net *net)
 	while (any_session(net) && clock_now() < deadline) {
 		push_busy(net);
 		wait_for_more(net, RETRY_MS);
-		read_links(net);
+		read_links(net, 0);
 		rail_look(net);
 	}
 	for (unsigned i = 0; i < net->known->n; i++)
@@ -275,6 +315,9 @@ void *net_thread(void *arg)
 	struct net *net = arg;
 	/* Not a batch thread, as the loop's is: on a busy machine its heartbeats would be late, and others take us for dead. */
 	(void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+	for (unsigned i = 0; i < net->known->n; i++)
+		if (!peer_is_self(&net->peers[i]))
+			net_look_at(&net->peers[i], 0);
 	if (!watch_all(net))
 		log_error("the net cannot watch its descriptors: %s", err_name(errno));
 	while (!must_stop(net))

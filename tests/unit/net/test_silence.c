@@ -56,12 +56,35 @@ Test(silence, who_is_starved_all_the_time_takes_longer)
 	cr_expect_eq(lasts(500), 10 * 500);
 }
 
-Test(silence, whatever_is_heard_ends_it)
+/* Looking when it is due, and so much later: when that part of the limit, or the limit, is seen. */
+static uint64_t seen_after(unsigned part_ms, unsigned late_ms)
 {
-	for (unsigned i = 0; i < 49; i++)
-		cr_expect(!look_after(TICK_MS));
-	silence_break(&s, now);
-	cr_expect_eq(lasts(TICK_MS), LIMIT_MS);
+	uint64_t begun = now;
+	do
+		now = silence_due(&s, part_ms * MS) + late_ms * MS;
+	while (!silence_look(&s, now) && s.silent < part_ms * MS);
+	return (now - begun) / MS;
+}
+
+Test(silence, looks_that_are_due_see_a_part_and_the_limit_when_they_are_reached)
+{
+	cr_expect_eq(seen_after(250, 0), 250);
+	cr_expect_eq(seen_after(LIMIT_MS, 0), LIMIT_MS - 250);
+}
+
+Test(silence, due_looks_may_be_somewhat_late)
+{
+	uint64_t ms = seen_after(LIMIT_MS, 10);
+	cr_expect(ms >= LIMIT_MS && ms <= LIMIT_MS + 10, "%lu ms", ms);
+}
+
+Test(silence, few_due_looks_are_enough)
+{
+	unsigned n = 0;
+	do
+		n++;
+	while (!silence_look(&s, now = silence_due(&s, LIMIT_MS / 4 * MS)));
+	cr_expect_leq(n, 2 * 10 + 1, "%u looks", n);
 }
 
 Test(silence, a_limit_of_a_few_looks_is_kept)
