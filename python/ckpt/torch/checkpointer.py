@@ -64,7 +64,9 @@ class Checkpointer(Saves):
         self._held: list[Held] | None = None
         self._documents: Documents | None = None
         optimizers = [s.optimizer for s in self.sources if hasattr(s, "optimizer")] if auto_fence else []
-        self._hooks = [o.register_step_pre_hook(self._before_step) for o in optimizers]
+        self._hooks: list[Any] = []
+        for optimizer in optimizers:
+            self.fence_before(optimizer)
 
     # ---- restore
 
@@ -128,6 +130,10 @@ class Checkpointer(Saves):
         """Saves the state as it is now, if the policy has a save for this step. Call it when the last step is complete; until :meth:`fence` returns, only
         read the state. Returns whether a save was begun. Raises :class:`ckpt.StaleEpoch`: leave the step, and restore."""
         return self._begin_if_due(step)
+
+    def fence_before(self, optimizer: torch.optim.Optimizer) -> None:
+        """Lets the step of an optimizer wait for the copy. For one that is not in the state by itself."""
+        self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
 
     def _before_step(self, *_: Any) -> None:
         self.fence()

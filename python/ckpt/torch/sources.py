@@ -29,11 +29,14 @@ def sources_of(state: Mapping[str, Any]) -> list[Source]:
     plain = {name: part.thing if isinstance(part, PerRank) else part for name, part in state.items()}
     modules = {name: Module(name, part) for name, part in plain.items() if isinstance(part, torch.nn.Module)}
     found: list[Source] = []
+    source: Source
     for name, part in plain.items():
         if not name or "." in name:
             raise ValueError(f"{name!r} is no name of a part of the state: it is the first component of the names of its tensors")
-        if name in modules:
-            source: Source = modules[name]
+        if isinstance(part, Source):
+            source = part
+        elif name in modules:
+            source = modules[name]
         elif isinstance(part, torch.optim.Optimizer):
             source = Optimizer(name, part, list(modules.values()))
         elif hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
