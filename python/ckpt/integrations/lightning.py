@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from lightning.fabric.utilities.data import _set_sampler_epoch
@@ -99,16 +100,17 @@ class _Callbacks:
 
 class CkptCallback(Callback):
     """Saves while a trainer fits, and restores before. ``options`` are those of :class:`ckpt.torch.Checkpointer`: ``job``, ``memory_every``,
-    ``storage_every`` and more.
+    ``storage_every`` and more. With ``loss`` the daemon is told the loss of each step, and a GPU is waited for.
 
     A step is one of ``trainer.global_step``; of batches whose gradients are summed the first one saves. The part ``model`` is the LightningModule. After a
     loss ``fit`` raises :class:`ckpt.StaleEpoch`, or an error of a collective: let the process end, its launcher starts it again."""
 
-    def __init__(self, **options: Any) -> None:
-        self.options = options
+    def __init__(self, *, loss: bool = False, **options: Any) -> None:
+        self.options, self.loss = options, loss
         self.checkpointer: Checkpointer | None = None
         self.found_step: int | None = None  #: the step that the training went on from; None: it began
         self._random, self._step = RandomNumbers(), -1
+        self._losses: list[Any] = []  # of the batches of this step
 
     def _state(self, trainer: Any) -> dict[str, Any]:
         if "DeepSpeed" in type(trainer.strategy).__name__:
@@ -125,7 +127,7 @@ class CkptCallback(Callback):
         self.checkpointer = Checkpointer(self._state(trainer), auto_fence=False, **self.options)
         found = self.checkpointer.restore()
         self._random.restored(found)
-        self.found_step, self._step = found.step if found else None, -1
+        self.found_step, self._step, self._losses = found.step if found else None, -1, []
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if self.found_step is not None:
@@ -148,6 +150,11 @@ class CkptCallback(Callback):
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         assert self.checkpointer is not None
         self._data.look()
+        if self.loss and isinstance(outputs, Mapping) and outputs.get("loss") is not None:
+            self._losses.append(outputs["loss"])  # of summed gradients Lightning gives each batch its share
+        if self._losses and trainer.global_step != self._step:
+            self.checkpointer.session.beat(self._step, "optimizer", float(sum(self._losses)))
+            self._losses = []
         if self.checkpointer.should_stop():
             trainer.should_stop = True
 

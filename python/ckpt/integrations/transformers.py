@@ -43,12 +43,14 @@ class _Progress:
 class Callback(transformers.TrainerCallback):
     """Saves while a trainer trains. :func:`attach` makes it."""
 
-    def __init__(self, trainer: Any, options: dict[str, Any]) -> None:
-        self.trainer, self.options = trainer, options
+    def __init__(self, trainer: Any, loss: bool, options: dict[str, Any]) -> None:
+        self.trainer, self.loss, self.options = trainer, loss, options
         self.checkpointer: Checkpointer | None = None
         self.found_step: int | None = None  #: the step that the training went on from; None: it began
         self._random = RandomNumbers()
-        self._stock = {name: getattr(trainer, name) for name in ("_inner_training_loop", "_prepare_for_training", "_run_epoch", "_load_rng_state")}
+        self._losses: list[Any] = []  # of the batches of this step
+        names = ("_inner_training_loop", "_prepare_for_training", "_run_epoch", "_load_rng_state", *(["training_step"] if loss else []))
+        self._stock = {name: getattr(trainer, name) for name in names}
         for name in self._stock:
             setattr(trainer, name, getattr(self, name))
 
@@ -98,6 +100,11 @@ class Callback(transformers.TrainerCallback):
         if checkpoint:
             self._stock["_load_rng_state"](checkpoint)
 
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        loss = self._stock["training_step"](*args, **kwargs)
+        self._losses.append(loss.detach())  # of summed gradients the trainer gives each batch its share
+        return loss
+
     # ---- events
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -111,6 +118,9 @@ class Callback(transformers.TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         assert self.checkpointer is not None
+        if self._losses:
+            self.checkpointer.session.beat(state.global_step - 1, "optimizer", float(sum(self._losses)))
+            self._losses = []
         if self.checkpointer.should_stop():
             control.should_training_stop = True
 
@@ -122,11 +132,12 @@ class Callback(transformers.TrainerCallback):
         checkpointer.close()
 
 
-def attach(trainer: Any, **options: Any) -> Callback:
+def attach(trainer: Any, *, loss: bool = False, **options: Any) -> Callback:
     """Lets a Trainer save and go on. ``options`` are those of :class:`ckpt.torch.Checkpointer`: ``job``, ``memory_every``, ``storage_every`` and more.
+    With ``loss`` the daemon is told the loss of each step, and a GPU is waited for.
 
     Call it once for a trainer, before ``train``. The model and its parts have the names of the part ``model`` of the checkpoint. After a loss ``train``
     raises :class:`ckpt.StaleEpoch`, or an error of a collective: let the process end, its launcher starts it again."""
-    callback = Callback(trainer, options)
+    callback = Callback(trainer, loss, options)
     trainer.add_callback(callback)
     return callback

@@ -9,6 +9,7 @@ import ranks
 import torch
 
 pl = pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
+import ckpt  # noqa: E402
 from ckpt.integrations.lightning import CkptCallback  # noqa: E402
 
 PAGE = "howto/train-with-lightning.md"
@@ -101,3 +102,29 @@ def test_each_batch_is_seen_once(service, loader, kill):
     assert alone[0] is None and found in (kill - 1, kill) and len(alone[1]) == ROWS * EPOCHS
     assert killed[1] == alone[1][found:] and killed[3] == alone[3] == EPOCHS
     assert all(torch.equal(a, b) for a, b in zip(alone[2], killed[2]))
+
+
+def told(service, out):
+    pl.seed_everything(3, verbose=False)
+    losses, beats, beat = [], [], ckpt.Session.beat
+
+    class Notes(Model):
+        def training_step(self, batch, number):
+            loss = super().training_step(batch, number)
+            losses.append(loss.item())
+            return loss
+
+    ckpt.Session.beat = lambda self, step, phase="idle", loss=None, grad_norm=None: (beats.append((step, loss)) if loss is not None else None,
+                                                                                     beat(self, step, phase, loss, grad_norm))
+    trainer = pl.Trainer(accelerator="cpu", devices=1, max_epochs=2, limit_train_batches=20, accumulate_grad_batches=2, enable_checkpointing=False,
+                         callbacks=[CkptCallback(loss=True, job="told", socket=service.socket, memory_every=5, timeout=60)], logger=False,
+                         enable_progress_bar=False, enable_model_summary=False)
+    trainer.fit(Notes(None), LOADERS["shuffled"]())
+    torch.save([losses, beats], service.top / out)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_loss_of_each_step_is_handed_over(service):
+    ranks.run(service, 1, told, service, "told.pt")
+    losses, beats = torch.load(service.top / "told.pt")
+    assert len(losses) == 40 and beats == [(i, pytest.approx((losses[2 * i] + losses[2 * i + 1]) / 2)) for i in range(20)]

@@ -5,9 +5,13 @@ import subprocess
 
 import pages
 import pytest
+import ranks
 import torch
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+import ckpt  # noqa: E402
+from ckpt.integrations.transformers import attach  # noqa: E402
+
 PAGE = "howto/train-with-transformers.md"
 
 
@@ -45,3 +49,25 @@ def test_a_killed_rank_of_a_loop_with_accelerate(tmp_path):
     alone = pages.end(pages.run(2, "alone", tmp_path / "store", loop))
     said = pages.run(2, "killed", tmp_path / "store", loop, inject="kill:rank=1@step=17")
     assert "was killed by signal 9" in said and pages.end(said) == alone, said
+
+
+def told(service, out):
+    transformers.set_seed(1)
+    config = transformers.LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2)
+    texts = torch.randint(0, 64, (24, 16), generator=torch.Generator().manual_seed(1))
+    arguments = transformers.TrainingArguments(str(service.top / "out"), num_train_epochs=2, per_device_train_batch_size=2, gradient_accumulation_steps=2,
+                                               use_cpu=True, save_strategy="no", report_to="none", disable_tqdm=True, logging_steps=1)
+    trainer = transformers.Trainer(transformers.LlamaForCausalLM(config), arguments, train_dataset=[{"input_ids": t, "labels": t} for t in texts])
+    beats, beat = [], ckpt.Session.beat
+    ckpt.Session.beat = lambda self, step, phase="idle", loss=None, grad_norm=None: (beats.append((step, loss)) if loss is not None else None,
+                                                                                     beat(self, step, phase, loss, grad_norm))
+    attach(trainer, loss=True, job="told", socket=service.socket, memory_every=5, timeout=60)
+    trainer.train()
+    torch.save([[(h["step"] - 1, float(h["loss"])) for h in trainer.state.log_history if "loss" in h], beats], service.top / out)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_loss_of_each_step_is_handed_over(service):
+    ranks.run(service, 1, told, service, "told.pt")
+    logged, beats = torch.load(service.top / "told.pt")
+    assert len(logged) == 12 and beats == [(step, pytest.approx(loss, abs=1e-3)) for step, loss in logged]
