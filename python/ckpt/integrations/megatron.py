@@ -60,24 +60,30 @@ class SaveStrategy(AsyncSaveShardedStrategy):
     """Saves each tensor once, by the rank whose replica is the main one. All ranks save. Of an asynchronous save the state may change as soon as
     ``dist_checkpointing.save`` has returned, and its last function waits until all is on storage.
 
-    A save opens a session of its own, since the layout may change from one to the next. Other options go to :class:`ckpt.Session`."""
+    A save opens a session of its own, since the layout may change from one to the next. Use one strategy for all saves of a job, so that a save can wait
+    for the one before. Other options go to :class:`ckpt.Session`."""
 
     can_handle_sharded_objects = True
 
     def __init__(self, job: str | None = None, **session: Any) -> None:
         super().__init__(BACKEND, VERSION)
         self.job, self.options = job_name(job), session
+        self._begun: tuple[Session, Snapshot] | None = None
 
     def async_save(self, sharded_state_dict: Any, checkpoint_dir: str | os.PathLike[str]) -> AsyncRequest:
-        session, snapshot = self._begin(sharded_state_dict, step_of(checkpoint_dir))
+        self._end()
+        self._begun = self._begin(sharded_state_dict, step_of(checkpoint_dir))
+        return AsyncRequest(None, (), [self._end])
 
-        def end() -> None:
+    def _end(self) -> None:
+        """Waits for the save that was begun. The next save does so, too: a rank has one session."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            session, snapshot = begun
             try:
                 snapshot.wait(DURABLE)
             finally:
                 session.close()
-
-        return AsyncRequest(None, (), [end])
 
     def _begin(self, state: Any, step: int) -> tuple[Session, Snapshot]:
         mine = [v for v in nested_values(state) if is_main_replica(v.replica_id)]

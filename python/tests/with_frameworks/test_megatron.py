@@ -131,3 +131,19 @@ def test_another_shape_and_another_key_are_errors_that_name_it(service):
     folder = service.top / "shapes" / "iter_0000001"
     ranks.run(service, 1, save, service, "shapes", folder, 1, 1)
     ranks.run(service, 1, damaged, service, folder)
+
+
+def twice(service, job, folder):
+    strategy = SaveStrategy(job, socket=service.socket, timeout=60)
+    requests = []
+    for step in (1, 2):
+        directory = folder / f"iter_{step:07}"
+        directory.mkdir(parents=True)
+        requests.append(dist_checkpointing.save(state_of(whole(step), {}, 1), str(directory), strategy, async_sharded_save=True))
+    for request in requests:
+        request.execute_sync()
+    assert [c.step for c in ckpt.checkpoints(service.store, job)] == [1, 2]
+
+
+def test_a_save_waits_for_the_one_before(service):
+    ranks.run(service, 1, twice, service, "twice", service.top / "twice")
