@@ -22,7 +22,6 @@ class Arrivals:
         self._condition = threading.Condition()
         self._step, self._answer = -1, {"error": "no step was announced"}
         self._done, self._closed = False, False
-        self._places = threading.BoundedSemaphore(ASKING)
         self._server = _Server(("", 0), self._handler())
         self.address = f"{address}:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, name="ckpt-arrivals", daemon=True)
@@ -46,16 +45,11 @@ class Arrivals:
             step, seconds = int(question["step"]), min(float(question["seconds"]), WAIT)
         except (ValueError, KeyError, TypeError):
             return {"error": "a step and seconds are wanted"}
-        if not self._places.acquire(blocking=False):
-            return {"error": f"{ASKING} others are waiting: ask again"}
-        try:
-            with self._condition:
-                there = self._condition.wait_for(lambda: self._closed or self._step > step or (self._step == step and self._done), seconds)
-                if self._closed or not there:
-                    return {"error": f"step {step} timed out: it is not sent" if not there else "the sender has ended"}
-                return self._answer if self._step == step else {"error": f"step {step} is over: step {self._step} is what is sent now"}
-        finally:
-            self._places.release()
+        with self._condition:
+            there = self._condition.wait_for(lambda: self._closed or self._step > step or (self._step == step and self._done), seconds)
+            if self._closed or not there:
+                return {"error": f"step {step} timed out: it is not sent" if not there else "the sender has ended"}
+            return self._answer if self._step == step else {"error": f"step {step} is over: step {self._step} is what is sent now"}
 
     def begin(self, step: int) -> None:
         """This is the step that will be there."""
@@ -80,8 +74,28 @@ class Arrivals:
 
 
 class _Server(socketserver.ThreadingTCPServer):
+    """A thread for each that asks, and no more than there are places."""
+
     daemon_threads, block_on_close, request_queue_size = True, False, ASKING
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+
+    def __init__(self, *arguments: Any) -> None:
+        self._places = threading.BoundedSemaphore(ASKING)
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+            return
+        with contextlib.suppress(OSError):
+            request.sendall(json.dumps({"error": f"{ASKING} others are asking: ask again"}).encode() + b"\n")
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
 
     def server_bind(self) -> None:
         if self.address_family == socket.AF_INET6:

@@ -105,8 +105,8 @@ class Transport(CheckpointTransport[Any]):
     def send_checkpoint(self, dst_ranks: list[int], step: int, state_dict: Any, timeout: timedelta) -> None:
         """Begins a save, and returns. The state may change behind :meth:`disallow_checkpoint`."""
         seconds = timeout.total_seconds()
-        if self._end is not None:
-            self._end.result(seconds)
+        if self._end is not None and not futures.wait([self._end], seconds).done:
+            raise TimeoutError(f"the state that was sent before step {step} is still on its way to storage after {seconds:g} s")
         self._arrivals.begin(step)
         try:
             session, snapshot = self._begin(step, state_dict, seconds)

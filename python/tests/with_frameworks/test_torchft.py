@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from concurrent import futures
 from datetime import timedelta
 
 import pages
@@ -20,7 +21,7 @@ from torchft._torchft import LighthouseServer  # noqa: E402
 from torchft.checkpointing.transport_test import run_multi_recovery_test  # noqa: E402
 
 import ckpt  # noqa: E402
-from ckpt.integrations.arrivals import Arrivals, ask  # noqa: E402
+from ckpt.integrations.arrivals import ASKING, Arrivals, ask  # noqa: E402
 from ckpt.integrations.torchft import Transport  # noqa: E402
 
 PAGE = "howto/train-with-torchft.md"
@@ -145,6 +146,35 @@ def test_what_is_no_question_is_an_error(said):
     with pytest.raises(TimeoutError):
         ask(arrivals.address, 1, 0.01)
     arrivals.close()
+
+
+def test_those_that_ask_nothing_take_no_more_than_the_places():
+    arrivals = Arrivals("localhost")
+    arrivals.begin(7)
+    arrivals.there(checkpoint="7.e0001")
+    silent = [socket.create_connection(("localhost", int(arrivals.address.rpartition(":")[2])), 60) for _ in range(ASKING)]
+    with pytest.raises(RuntimeError, match=f"{ASKING} others are asking"):
+        ask(arrivals.address, 7, 60)
+    for s in silent:
+        s.shutdown(socket.SHUT_WR)
+        s.makefile("rb").read()  # its end: the place is free, or about to be
+        s.close()
+    arrivals.close()
+
+
+def test_a_send_that_failed_does_not_stop_the_next(service):
+    sender = transport(service, "again")
+    sender.send_checkpoint([1], 1, {"x": torch.ones(2)}, TIME)
+    sender.disallow_checkpoint()
+    sender._end.result(60)
+    sender._end = futures.Future()
+    sender._end.set_exception(ckpt.Error(5, "the disk"))
+    sender.send_checkpoint([1], 2, {"x": torch.ones(3)}, TIME)
+    assert equal(sender.recv_checkpoint(0, sender.metadata(), 2, TIME), {"x": torch.ones(3)})
+    sender._end = futures.Future()
+    with pytest.raises(TimeoutError, match="before step 3 is still on its way"):
+        sender.send_checkpoint([1], 3, {"x": torch.ones(3)}, timedelta(seconds=0.01))
+    sender.shutdown()
 
 
 # ---- the program of the page
