@@ -7,20 +7,22 @@
 #ifndef CKPT_CLI_PLAN_MODEL_H
 #define CKPT_CLI_PLAN_MODEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct plan_input {
 	double gpus, gpus_per_node;
-	double state;                       /* bytes of all ranks */
-	double mtbf_node, mtbf_cluster;     /* seconds; of outages: INFINITY: there are none */
-	double soft;                        /* share of the failures of nodes */
-	unsigned copies;                    /* of each snapshot on other nodes */
-	double store_bandwidth;             /* bytes/s of all nodes together */
-	double fabric_bandwidth;            /* of one node */
-	double capture_bandwidth;           /* of one GPU into host memory */
-	double stall;                       /* seconds per save; 0: all of the capture */
-	double detect, restart;             /* until a failure is seen; until the processes are there and connected */
-	double step;                        /* seconds; intervals are whole steps */
+	double state;                   /* bytes of all ranks */
+	double mtbf_node, mtbf_cluster; /* seconds; of outages: INFINITY: there are none */
+	bool spared;                    /* nothing fails while the job recovers; mtbf_* are then of the other time */
+	double soft;                    /* share of the failures of nodes */
+	unsigned copies;                /* of each snapshot on other nodes */
+	double store_bandwidth;         /* bytes/s of all nodes together */
+	double fabric_bandwidth;        /* of one node */
+	double capture_bandwidth;       /* of one GPU into host memory */
+	double stall;                   /* seconds per save; 0: all of the capture */
+	double detect, restart;         /* until a failure is seen; until the processes are there and connected */
+	double step;                    /* seconds; intervals are whole steps */
 	double storage_least, storage_most; /* seconds between saves to storage */
 	double overhead;                    /* share of the time that stalls may take */
 	double price;                       /* per GPU hour; 0: not asked */

@@ -161,7 +161,7 @@ static void recover(struct world *w)
 		if (!memory)
 			w->captured = w->replicated = w->durable;
 		until = w->now + (memory ? w->plan->memory.restart : w->plan->storage.restart);
-		if (next_failure(w) < until && next_failure(w) < w->end)
+		if (!w->in->spared && next_failure(w) < until && next_failure(w) < w->end)
 			w->now = next_failure(w);
 		else
 			break;
@@ -175,6 +175,10 @@ static void recover(struct world *w)
 	w->out.from_storage += !memory;
 	w->now = fmin(until, w->end);
 	w->out.recovering += w->now - from;
+	if (w->in->spared) {
+		w->next_node += w->now - from;
+		w->next_outage += w->now - from;
+	}
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define LONG_ENOUGH 200.0 /* times between failures to simulate, so that the mean says something */
+#define LONG_ENOUGH 200.0 /* failures to simulate, so that the mean says something */
 #define SAVES_MOST 1e6    /* of a simulation */
 
 uint64_t report_stopped(const struct report *r, const struct report_segment *s)
@@ -60,7 +60,8 @@ static double saving(const struct report *r)
 
 /* ---- the model of `ckpt plan` -------------------------------------------------------------------------------------- */
 
-/* The job as the model has it: one node whose memory no fault takes. Its numbers are those that were measured. */
+/* The job as the model has it: what is lost comes from memory, and nothing fails while it comes, since a campaign waits. Its numbers are those
+ * that were measured: a recovery takes as long as the mean of all, whether a rank or a node was lost. */
 static struct plan_input input(const struct report *r, const struct plan_spans *spans, size_t losses)
 {
 	const struct report_goodput *g = &r->goodput;
@@ -71,7 +72,8 @@ static struct plan_input input(const struct report *r, const struct plan_spans *
 	in.soft = 1;
 	in.state = spans->bytes;
 	in.mtbf_cluster = INFINITY;
-	in.mtbf_node = (g->elapsed - g->starting) / (double)losses;
+	in.spared = true;
+	in.mtbf_node = (g->elapsed - g->starting - g->recovering) / (double)losses;
 	in.capture_bandwidth = in.state / in.gpus / fmax(spans->capture, 1e-6);
 	in.store_bandwidth = in.state / fmax(spans->write, 1e-6);
 	in.fabric_bandwidth = INFINITY; /* the way of the state is part of the restart here */
@@ -86,8 +88,8 @@ static struct plan_input input(const struct report *r, const struct plan_spans *
 static void simulate(struct report_goodput *g, const struct plan_input *in, const struct plan_result *plan)
 {
 	struct plan_sim sims[PLAN_SEEDS];
-	double length =
-		fmin(fmax(g->elapsed - g->starting, LONG_ENOUGH * in->mtbf_node), SAVES_MOST * plan->memory.interval);
+	double between = in->mtbf_node + in->restart,
+	       length = fmin(fmax(g->elapsed - g->starting, LONG_ENOUGH * between), SAVES_MOST * plan->memory.interval);
 	for (int i = 0; i < PLAN_SEEDS; i++)
 		sims[i] = plan_simulate(in, plan, length, (uint64_t)i + 1);
 	g->simulated = plan_mean(sims, &g->spread);
@@ -115,7 +117,8 @@ static void compare(struct report *r, size_t losses)
 {
 	struct report_goodput *g = &r->goodput;
 	struct plan_spans spans;
-	if (!losses || !(g->step_s > 0) || !(g->elapsed > g->starting) || !r->memory_every || read_spans(r, &spans))
+	if (!losses || !(g->step_s > 0) || !(g->elapsed > g->starting + g->recovering) || !r->memory_every ||
+	    read_spans(r, &spans))
 		return;
 	if (!(spans.bytes > 0) || !(spans.capture >= 0) || !(spans.write >= 0))
 		return;
@@ -123,8 +126,8 @@ static void compare(struct report *r, size_t losses)
 	struct plan_result plan = plan_compute(&in);
 	plan.memory.interval = (double)r->memory_every * g->step_s;
 	plan.storage.interval = plan.memory.interval * (double)max_u64(r->storage_every / r->memory_every, 1);
-	g->formula = interval_goodput(plan.memory.interval, plan.stall, plan.memory.restart + plan.capture,
-				      plan.memory.mtbf);
+	g->formula = interval_goodput_spared(plan.memory.interval, plan.stall, plan.memory.restart + plan.capture,
+					     plan.memory.mtbf);
 	simulate(g, &in, &plan);
 }
 

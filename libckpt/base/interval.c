@@ -22,6 +22,13 @@ double interval_goodput(double interval, double cost, double restart, double mtb
 	return interval / (mtbf * exp(restart / mtbf) * expm1((interval + cost) / mtbf));
 }
 
+double interval_goodput_spared(double interval, double cost, double restart, double mtbf)
+{
+	if (isinf(mtbf))
+		return interval / (interval + cost);
+	return interval / ((mtbf + restart) * expm1((interval + cost) / mtbf));
+}
+
 double interval_whole(double seconds, double unit)
 {
 	return fmax(ceil(seconds / unit - 1e-9), 1) * unit;

@@ -14,6 +14,8 @@ double interval_daly(double cost, double mtbf);
 /* The share of the time that is computation which stays (Daly's complete model, exponential failures): `restart` is from a failure until
  * the work that is redone begins. 1 for an infinite mtbf and no cost. */
 double interval_goodput(double interval, double cost, double restart, double mtbf);
+/* The same where nothing fails during `restart`, and mtbf is of the other time. */
+double interval_goodput_spared(double interval, double cost, double restart, double mtbf);
 
 /* A bound from below, and its name for people. */
 struct interval_least {

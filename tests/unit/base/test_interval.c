@@ -33,3 +33,12 @@ Test(interval, goodput_without_failures_is_what_saves_leave)
 	cr_expect_float_eq(interval_goodput(95, 5, 100, INFINITY), 0.95, 1e-12);
 	cr_expect_float_eq(interval_goodput(95, 5, 100, 1e9), 0.95, 1e-6);
 }
+
+/* Of each 50 s of training half an interval is lost. */
+Test(interval, restarts_that_nothing_disturbs_cost_their_time_and_no_more)
+{
+	double mtbf = 50, restart = 150, interval = 0.1, work = mtbf - interval / 2;
+	cr_expect_float_eq(interval_goodput_spared(interval, 0, restart, mtbf), work / (mtbf + restart), 1e-4);
+	cr_expect_lt(interval_goodput(interval, 0, restart, mtbf), 0.06, "others strike during the restart");
+	cr_expect_float_eq(interval_goodput_spared(95, 5, 100, INFINITY), 0.95, 1e-12);
+}

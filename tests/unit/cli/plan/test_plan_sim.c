@@ -1,5 +1,7 @@
 #include "plan/plan_sim.h"
 
+#include "base/interval.h"
+
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -96,6 +98,28 @@ Test(plan_sim, copies_are_lost_where_nodes_fail_faster_than_they_are_made_anew)
 	struct plan_sim s = plan_simulate(&in, &r, DAY, 5);
 	cr_expect_gt(s.from_storage, 0, "of %lu failures", (unsigned long)s.failures);
 	cr_expect_gt(s.from_memory, 0);
+}
+
+/* Restarts that take three times as long as training lasts between failures. */
+Test(plan_sim, spares_a_job_that_recovers_as_the_formula_says)
+{
+	struct plan_input in = input(8, 50, 0);
+	in.spared = true;
+	in.soft = 1;
+	in.mtbf_cluster = INFINITY;
+	in.detect = 0;
+	in.restart = 150;
+	in.stall = 0.001;
+	struct plan_result r = plan_compute(&in);
+	r.memory.interval = 0.1;
+	r.capture = 0.001;
+	double is = mean(plan_simulate, &in, &r),
+	       due = interval_goodput_spared(r.memory.interval, r.stall, r.memory.restart + r.capture, in.mtbf_node);
+	cr_expect_float_eq(is, due, 0.005, "%.4f, by formula %.4f", is, due);
+	struct plan_sim s = plan_simulate(&in, &r, DAY, 3);
+	cr_expect_float_eq((double)s.failures, DAY / (in.mtbf_node + r.memory.restart), DAY / 2000);
+	in.spared = false;
+	cr_expect_lt(plan_simulate(&in, &r, DAY, 3).goodput, due / 2, "others strike meanwhile");
 }
 
 /* 131,072 GPUs, 90 days: a command has 10 s for 16 of these. */

@@ -65,8 +65,8 @@ Test(report_goodput, the_model_gets_what_was_measured)
 		    "\"durable_ns\":30000000,\"write_ns\":20000000,\"captured_bytes\":1000000,\"error\":null}",
 		    SINCE + 1000 * i);
 	const struct report_goodput *g = &make()->goodput;
-	/* one loss in ten seconds, which takes one: exp(-1/10); 45 saves of 0.5 s together in 8.5 s of steps */
-	cr_expect_float_eq(g->formula, 0.905 * 8.5 / 9, 0.03, "%g", g->formula);
+	/* one loss in ten seconds, which takes one: 9/10; 45 saves of 0.5 s together in 8.5 s of steps */
+	cr_expect_float_eq(g->formula, 0.9 * 8.5 / 9, 0.015, "%g", g->formula);
 	cr_expect_float_eq(g->formula, g->simulated, 0.02, "%g and %g", g->formula, g->simulated);
 	cr_expect_lt(g->spread, 0.1);
 }
