@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SIGN_NS                                                                                                        \
+	(1 * CLOCK_NS_PER_S) /* so long after the fault's outcome was known it may be seen that the daemon is away */
 #define UNDER_WAY_NS (1 * CLOCK_NS_PER_S) /* so long before the fault a save that fails may have begun */
 
 /* The step that the fault's text names: "…of step 88 of epoch 4 flipped", "…rank 1's step 92 of epoch 5…". */
@@ -85,8 +87,8 @@ static void look_at_daemon(struct report *r, struct report_fault *f)
 	size_t i = REPORT_SINCE(r->daemon, struct report_sign, at, f->at);
 	while (i < r->daemon.n && r->daemon.at[i].node != f->node)
 		i++;
-	if (i >= r->daemon.n || r->daemon.at[i].answers)
-		return;
+	if (i >= r->daemon.n || r->daemon.at[i].answers || r->daemon.at[i].at > report_outcome_at(f) + SIGN_NS)
+		return; /* it was stopped for so short a time that nobody saw it */
 	uint64_t back = report_next_sign(r, i);
 	f->found_by = "launcher";
 	f->end = REPORT_FOUND;

@@ -39,6 +39,7 @@ static const enum trace traces[FAULT_KIND_END] = {
 	[FAULT_ONE_WAY] = BY_NETWORK,
 	[FAULT_PARTITION] = BY_NETWORK,
 	[FAULT_LINK_SLOW] = BY_NETWORK,
+	[FAULT_REBOOT] = BY_NODE,
 };
 
 const char *report_end_name(enum report_end end)
@@ -91,6 +92,13 @@ static bool names_lost_node(const char *reason, uint32_t node)
 	return sscanf(reason, "node node-%u is lost%n", &is, &n) == 1 && n && is == node;
 }
 
+/* Of a job whose coordinator is there again: "6 ranks begin". */
+static bool begins_anew(const char *reason)
+{
+	int n = 0;
+	return sscanf(reason, "%*u ranks begin%n", &n) == 0 && n;
+}
+
 bool report_fits(const struct report_fault *f, const struct report_recovery *one)
 {
 	switch (report_trace_of(f)) {
@@ -110,7 +118,8 @@ bool report_fits(const struct report_fault *f, const struct report_recovery *one
 	case BY_DRAIN:
 		return strstr(one->reason, "drain");
 	case BY_DAEMON:
-		return strstr(one->reason, "daemon") || names_lost_node(one->reason, f->node);
+		return strstr(one->reason, "daemon") || names_lost_node(one->reason, f->node) ||
+		       begins_anew(one->reason);
 	default:
 		return false;
 	}

@@ -152,6 +152,27 @@ Test(report_match, the_daemon_s_end_has_no_time_at_which_it_was_found)
 	cr_expect_float_eq(report_back_ms(fault(0)), 400, 1e-9);
 }
 
+Test(report_match, a_daemon_that_is_stopped_shortly_is_not_seen_by_what_becomes_of_it_later)
+{
+	begin();
+	put_fault(0, "stop-daemon", 0, "", 2000);
+	put("journal", "{\"event\":\"daemon\",\"answers\":false,\"wall_ns\":%llu000000}", SINCE + 9000);
+	put("journal", "{\"event\":\"daemon\",\"answers\":true,\"wall_ns\":%llu000000}", SINCE + 9400);
+	make();
+	cr_expect_eq(fault(0)->end, REPORT_UNSEEN);
+}
+
+Test(report_match, a_job_whose_coordinator_is_back_begins_anew)
+{
+	begin();
+	put_fault(0, "kill-daemon", 0, "", 2000);
+	put_way_back(0, 2, 2300, 290, 3, "2 ranks begin", "canceled in all_gather #59");
+	put_start(1, 2, 2300, 100);
+	make();
+	cr_expect_eq(report.recoveries.at[1].fault, 0);
+	cr_expect_eq(fault(0)->recovery, 1);
+}
+
 static void put_save(unsigned step, unsigned epoch, unsigned ms, bool durable, const char *error)
 {
 	put("spans",
