@@ -35,7 +35,7 @@ struct group {
 
 static bool is_cut(const struct group *g)
 {
-	return g->one[0].fault->entry->target == FAULT_AT_NETWORK;
+	return campaign_cuts(g->one[0].fault->entry);
 }
 
 /* It has until then to be caused, or to be seen; what comes with a broken network is perhaps seen only after that. */
@@ -59,7 +59,7 @@ static void add(struct campaign *c, struct group *g, size_t index)
 				     .for_ms = f->for_ms,
 				     .seed = c->file.seed + index}};
 	one->q.socket = campaign_node_path(c, f->node, "s", one->socket);
-	g->lost += f->entry->kind == FAULT_KILL_NODE;
+	g->lost += campaign_loses_node(f->entry);
 }
 
 /* The processes of all ranks are known: a number that is none would be somebody else's, or of many. */
@@ -87,7 +87,8 @@ static int lose_node(struct campaign *c, const struct group *g, struct caused *o
 	if (*g->unseen.text)
 		return err_set(err, -EAGAIN, "%s", g->unseen.text);
 	one->result.outcome = FAULT_FIRED;
-	snprintf(one->result.text, sizeof(one->result.text), "all processes of node-%u have died", node);
+	snprintf(one->result.text, sizeof(one->result.text), "%sall processes of node-%u have died",
+		 campaign_cuts(one->fault->entry) ? "behind its cable " : "", node);
 	return campaign_kill_node(c, node, g->view.pids + node * each, each, one->fault->for_ms, err);
 }
 
@@ -112,17 +113,18 @@ static int flip_replica(const struct campaign *c, struct caused *one, struct err
 static int cut(struct campaign *c, struct group *g, struct caused *one, struct err *err)
 {
 	int rc = campaign_cut(c, one->fault, &one->result, err);
-	if (!rc)
-		g->cut_until = clock_deadline(one->fault->for_ms * CLOCK_NS_PER_MS);
-	return rc;
+	if (rc)
+		return rc;
+	g->cut_until = clock_deadline(one->fault->for_ms * CLOCK_NS_PER_MS);
+	return campaign_loses_node(one->fault->entry) ? lose_node(c, g, one, err) : 0;
 }
 
 static int begin_as(struct campaign *c, struct group *g, struct caused *one, struct err *err)
 {
 	bool refused = false;
-	if (one->fault->entry->target == FAULT_AT_NETWORK)
+	if (campaign_cuts(one->fault->entry))
 		return cut(c, g, one, err);
-	if (one->fault->entry->kind == FAULT_KILL_NODE)
+	if (campaign_loses_node(one->fault->entry))
 		return lose_node(c, g, one, err);
 	if (one->fault->entry->kind == FAULT_FLIP_REPLICA)
 		return flip_replica(c, one, err);
@@ -132,9 +134,10 @@ static int begin_as(struct campaign *c, struct group *g, struct caused *one, str
 /* The daemon may be back before it is asked again. */
 static int begin(struct campaign *c, struct group *g, struct caused *one, struct err *err)
 {
-	enum fault_kind kind = one->fault->entry->kind;
+	const struct fault_entry *entry = one->fault->entry;
 	int rc = begin_as(c, g, one, err);
-	if (rc || one->result.outcome != FAULT_FIRED || (kind != FAULT_KILL_DAEMON && kind != FAULT_KILL_NODE))
+	if (rc || one->result.outcome != FAULT_FIRED ||
+	    (entry->kind != FAULT_KILL_DAEMON && !campaign_loses_node(entry)))
 		return rc;
 	return campaign_note_daemon(c, one->fault->node, false, err);
 }

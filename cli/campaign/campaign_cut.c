@@ -59,7 +59,10 @@ int campaign_mend(struct campaign *c, const struct campaign_fault *f, struct fau
 	int noted = campaign_note_logs(c, "joined", cut_ms(f), rc ? NULL : &err);
 	if (!rc)
 		rc = noted;
-	result->outcome = rc ? FAULT_NOT_FIRED : FAULT_FIRED;
+	if (result->outcome == FAULT_PENDING)
+		result->outcome = FAULT_FIRED;
+	if (rc)
+		result->outcome = FAULT_NOT_FIRED;
 	if (rc)
 		snprintf(result->text, sizeof(result->text), "%.200s", err.text);
 	return code;

@@ -208,7 +208,7 @@ static int take_with(const struct line *l, size_t together, struct campaign_file
 	if (!together || together == CAMPAIGN_TOGETHER_MAX)
 		return wrong(l, "with stands behind at, or behind another with; at most 8 faults come together");
 	int rc = take_kind(l, l->n > 1 ? l->words[1] : NULL, file, &f);
-	if (!rc && f.entry->target == FAULT_AT_NETWORK)
+	if (!rc && campaign_cuts(f.entry))
 		rc = wrong(l, "a fault of the network stands first, behind at: the others come while it lasts");
 	if (!rc)
 		rc = take_what(l, 2, file, &f);
@@ -367,7 +367,7 @@ size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_ki
 	bool left_out = false;
 	for (size_t i = 0; i < n; i++) {
 		struct campaign_fault *f = &file->faults[i];
-		bool out = f->entry->target == FAULT_AT_NETWORK && (!only || f->entry->kind == only);
+		bool out = campaign_cuts(f->entry) && (!only || f->entry->kind == only);
 		f->with &= !left_out;
 		left_out = out;
 		if (!out)

@@ -76,6 +76,9 @@ size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_ki
 int campaign_table_read(struct campaign_file *file, const char *path, uint64_t total, struct err *err);
 /* NULL: it cannot be caused in a campaign on so many nodes. */
 const struct fault_entry *campaign_kind(const char *name, size_t len, uint32_t nodes);
+/* Whether it needs a network that can be broken; whether it ends all processes of a node. */
+bool campaign_cuts(const struct fault_entry *entry);
+bool campaign_loses_node(const struct fault_entry *entry);
 /* What a kind that needs a time gets where none is given. */
 uint64_t campaign_default_ms(const struct fault_entry *entry);
 

@@ -282,7 +282,8 @@ static int set_broken(const struct campaign_net *net, bool on, struct err *err)
 int campaign_net_break(struct campaign_net *net, const struct campaign_fault *fault, struct err *err)
 {
 	campaign_ways_of(fault, net->nodes, &net->broken);
-	net->pulled = fault->entry->kind == FAULT_LINK_DOWN ? fault->node : UINT32_MAX;
+	net->pulled =
+		fault->entry->kind == FAULT_LINK_DOWN || fault->entry->kind == FAULT_REBOOT ? fault->node : UINT32_MAX;
 	net->slowed = fault->entry->kind == FAULT_LINK_SLOW ? fault->node : UINT32_MAX;
 	net->mbit = fault->mbit;
 	return set_broken(net, true, err);

@@ -14,25 +14,32 @@ enum {
 	NETWORK_MS = 12000 /* above peer-timeout */
 };
 
+bool campaign_cuts(const struct fault_entry *entry)
+{
+	return entry->target == FAULT_AT_NETWORK || entry->kind == FAULT_REBOOT;
+}
+
+bool campaign_loses_node(const struct fault_entry *entry)
+{
+	return entry->kind == FAULT_KILL_NODE || entry->kind == FAULT_REBOOT;
+}
+
 /* No node is drained: ranks stay where they are. */
 const struct fault_entry *campaign_kind(const char *name, size_t len, uint32_t nodes)
 {
 	const struct fault_entry *entry = fault_find(name, len);
-	bool several = entry && (entry->kind == FAULT_FLIP_REPLICA || entry->kind == FAULT_KILL_NODE ||
-				 entry->target == FAULT_AT_NETWORK);
+	bool several =
+		entry && (entry->kind == FAULT_FLIP_REPLICA || campaign_loses_node(entry) || campaign_cuts(entry));
 	return !entry || entry->kind == FAULT_DRAIN || (several && nodes == 1) ? NULL : entry;
 }
 
 uint64_t campaign_default_ms(const struct fault_entry *entry)
 {
-	switch (entry->target) {
-	case FAULT_AT_NETWORK:
+	if (campaign_cuts(entry))
 		return NETWORK_MS;
-	case FAULT_AT_STORE:
+	if (entry->target == FAULT_AT_STORE)
 		return DISK_MS;
-	default:
-		return entry->kind == FAULT_SLOW ? SLOW_MS : STOP_MS;
-	}
+	return entry->kind == FAULT_SLOW ? SLOW_MS : STOP_MS;
 }
 
 /* Where each column is that is read; -1: it is not there. fault: the one that counts on so many nodes. */

@@ -92,7 +92,7 @@ static void add_sides(struct text *t, const struct campaign_fault *f, uint32_t n
 char *campaign_ways_text(const struct campaign_fault *f, const struct campaign_ways *ways, char *dst, size_t size)
 {
 	struct text t = {.at = dst, .left = size};
-	if (f->entry->kind == FAULT_LINK_DOWN) {
+	if (f->entry->kind == FAULT_LINK_DOWN || f->entry->kind == FAULT_REBOOT) {
 		add(&t, "the cable of node-%u was pulled", f->node);
 	} else if (f->entry->kind == FAULT_LINK_SLOW) {
 		add(&t, "the cable of node-%u had %u Mbit/s", f->node, f->mbit);

@@ -90,6 +90,22 @@ def _():
     nothing_left("within")
 
 
+@case("a node that falls silent, loses its memory and comes back is found silent, and what it had comes from the others")
+def _():
+    if without:
+        return without
+    document, _ = ended(start(HEAD.replace("every 4", "every 400") + "at 1s reboot node=0 for=12s\nat 2s reboot node=1 for=3s\n", "reboot"))
+    equal([document[name] for name in ("fired", "not_fired", "exit")], [2, 0, 0])
+    equal(document["params"], document["calm_params"])
+    equal(len(journal("reboot", "replicated")), 2)
+    report = json.loads((top / "reboot" / "report.json").read_text())
+    equal([(f["kind"], f["end"], f["text"]) for f in report["faults"]],
+          [("reboot", "recovered", f"behind its cable all processes of node-{node} have died") for node in (0, 1)])
+    expect(all(f["back_after_ms"] >= f["for_ms"] for f in report["faults"]), report["faults"])
+    has((top / "reboot" / "node-1.log").read_text(), "node node-0 is lost: Connection timed out")
+    nothing_left("reboot")
+
+
 @case("one that is interrupted while a node is cut off leaves nothing behind, and goes on from its journal")
 def _():
     if without:
