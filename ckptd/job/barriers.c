@@ -270,8 +270,7 @@ static void try_join(struct job *job)
 	participation_joining(job, &m);
 }
 
-/* The processes that wait here are those that have entered. Of one that was lost meanwhile the coordinator has heard, or hears when the next
- * one wants in: then the epoch is raised. */
+/* The processes that wait here are those that have entered. Of one that was lost meanwhile the coordinator hears, and raises the epoch. */
 static bool have_entered(const struct job *job, const struct wire_joined *joined)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++) {
@@ -298,6 +297,7 @@ void member_joined(struct job *job, const struct wire_joined *joined)
 	saves_poison(&job->saves, job->epoch);
 	job->fresh = false;
 	job->entered = job->epoch;
+	job->entered_ns = clock_now();
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];
 		rank->state = RANK_JOINED;

@@ -89,6 +89,7 @@ struct job {
 	uint32_t epoch;       /* as the coordinator has told it; 0: it has not yet */
 	uint32_t known;       /* the last that anybody here has heard of */
 	uint32_t entered;     /* the last that its ranks here have entered in this life of the daemon */
+	uint64_t entered_ns;  /* when that was: heartbeats before it are of an earlier epoch */
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;

@@ -206,7 +206,7 @@ void rank_watch_beat(struct rank *rank, uint64_t now)
 		return;
 	flight_look(rank->mem->head, &is);
 	look_for_hang(rank, &is, now);
-	if (is.beat_ns && is.beat_ns <= now)
+	if (is.beat_ns > rank->job->entered_ns && is.beat_ns <= now)
 		pace_beat(&rank->pace, rank->job->epoch, is.step, is.beat_ns);
 }
 

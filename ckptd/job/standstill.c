@@ -139,19 +139,19 @@ static bool all_at_work(const struct job *job)
 	return job->nlocal != 0;
 }
 
-/* After a restore a rank may load for long, and beats only then. */
-static bool arm(struct standstill *s, const struct suspect *all, uint32_t n, uint32_t epoch)
+/* After a restore a rank may load for long, and beats only then. It may be behind the step of its last heartbeat before that. */
+static bool arm(struct standstill *s, const struct suspect *all, uint32_t n, const struct job *job)
 {
-	bool begins = s->epoch != epoch;
+	bool begins = s->epoch != job->epoch;
 	if (begins)
 		s->armed = false;
-	s->epoch = epoch;
+	s->epoch = job->epoch;
 	if (s->armed)
 		return true;
 	uint32_t stepped = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		if (begins)
-			s->steps[i] = all[i].is.step;
+		if (begins || s->steps[i] == UINT64_MAX)
+			s->steps[i] = all[i].is.beat_ns > job->entered_ns ? all[i].is.step : UINT64_MAX;
 		stepped += all[i].is.step > s->steps[i];
 	}
 	s->armed = stepped == n;
@@ -167,7 +167,7 @@ void standstill_tick(struct job *job, uint64_t now)
 	if (all_at_work(job)) {
 		for (; n < job->nlocal; n++)
 			take(&all[n], &job->ranks[n]);
-		longest = arm(s, all, n, job->epoch) ? longest_step(job) : 0;
+		longest = arm(s, all, n, job) ? longest_step(job) : 0;
 	} else {
 		s->epoch = 0;
 	}

@@ -51,7 +51,7 @@ static bool more_suspect(const struct suspect *a, const struct suspect *b)
 		return a->stopped;
 	if (a->is.in_collective != b->is.in_collective)
 		return !a->is.in_collective;
-	if (a->is.in_collective && a->is.collective != b->is.collective)
+	if (a->is.collective != b->is.collective) /* the one that they are in, or were in last */
 		return a->is.collective < b->is.collective;
 	if (a->alike != b->alike) /* 0 where they are in none */
 		return a->alike < b->alike;

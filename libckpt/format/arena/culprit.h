@@ -1,6 +1,6 @@
 /* Culprit: for which rank the others wait, by their flight records. A rank that hangs makes all others wait in their next collective, so that
- * soon none has a heartbeat. The one to blame is who is stopped, else who is in no collective, else who is in an earlier one, else who is in
- * another operation or size than most, else who is at an earlier step or fell silent first. */
+ * soon none has a heartbeat. The one to blame is who is stopped, else who is in no collective, else who is in an earlier one (of those in none: was
+ * in last), else who is in another operation or size than most, else who is at an earlier step or fell silent first. */
 #ifndef CKPT_FORMAT_CULPRIT_H
 #define CKPT_FORMAT_CULPRIT_H
 

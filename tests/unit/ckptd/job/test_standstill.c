@@ -5,6 +5,7 @@
 #include "cluster/room.h"
 #include "daemon.h"
 #include "job/job.h"
+#include "job/rank.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -140,6 +141,19 @@ Test(standstill_job, what_is_loaded_after_a_restore_is_no_standstill)
 	cr_assert_not(are_silent(206 * S), "a new epoch: it begins anew");
 }
 
+Test(standstill_job, steps_that_are_done_again_after_a_restore_are_steps)
+{
+	beat(8, 100 * S);
+	beat(12, 101 * S);
+	job.epoch = 3;
+	job.entered_ns = 102 * S;
+	cr_assert_not(are_silent(103 * S));
+	beat(10, 104 * S);
+	cr_assert_not(are_silent(200 * S), "no step was made in this epoch");
+	beat(11, 201 * S);
+	cr_assert(are_silent(206 * S));
+}
+
 Test(standstill_job, ranks_that_wait_for_the_daemon_do_not_stand_still)
 {
 	beat(8, 100 * S);
@@ -149,6 +163,25 @@ Test(standstill_job, ranks_that_wait_for_the_daemon_do_not_stand_still)
 	ranks[1].restoring.seq = 0;
 	ranks[0].state = RANK_LEFT;
 	cr_assert_not(are_silent(200 * S));
+}
+
+static void watch(uint64_t step, uint64_t at, uint64_t now)
+{
+	mem[0].head->flight.step = step;
+	mem[0].head->flight.beat_ns = at;
+	rank_watch_beat(&ranks[0], now);
+}
+
+/* Else the time for which it hung would count as a step, and the next hang be no longer than two of these. */
+Test(standstill_job, a_step_that_is_done_again_after_a_hang_does_not_last_since_the_heartbeat_before_it)
+{
+	job.entered_ns = 104 * S;
+	ranks[0].pace = (struct pace){0};
+	watch(8, 100 * S, 105 * S);
+	watch(8, 106 * S, 106 * S);
+	watch(9, 107 * S, 107 * S);
+	cr_assert_eq(ranks[0].pace.nrecent, 1u);
+	cr_expect_eq(ranks[0].pace.recent_us[0], 1000000u, "%u", ranks[0].pace.recent_us[0]);
 }
 
 Test(standstill_job, too_few_steps_are_no_measure)

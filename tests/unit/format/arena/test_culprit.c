@@ -54,6 +54,9 @@ Test(culprit, one_hint_goes_before_another)
 	cr_expect_eq(found(), 13u, "is in an earlier one");
 	all[0].is.in_collective = false;
 	cr_expect_eq(found(), 10u, "is in none");
+	all[2].is.in_collective = false;
+	all[2].is.collective = 5;
+	cr_expect_eq(found(), 12u, "is in none, and left an earlier one: the other has left when it was lost");
 	all[1].stopped = true;
 	cr_expect_eq(found(), 11u, "is stopped");
 }
