@@ -22,7 +22,8 @@ struct campaign_node {
 	uint64_t start_at;       /* its daemon is to be started then; 0: it is not */
 	bool to_run;             /* its `ckpt run` is to be started, once its daemon answers */
 	bool answers;            /* its daemon, when it was asked last */
-	int status;              /* of its `ckpt run`, when that has ended */
+	int64_t waited_for; /* rank + 1, by its daemon, when it was asked last; 0: no standstill, -1: nobody stands out */
+	int status;         /* of its `ckpt run`, when that has ended */
 };
 
 struct campaign {

@@ -92,6 +92,23 @@ int campaign_note_daemon(struct campaign *c, uint32_t node, bool answers, struct
 			   err);
 }
 
+/* Whom the node's daemon says all wait for, when that is new: who it is, and for how long there had been no heartbeat. */
+static int note_standstill(struct campaign *c, uint32_t node, const json_t *standstill, struct err *err)
+{
+	int64_t *waited = &c->nodes[node].waited_for;
+	const json_t *rank = json_object_get(standstill, "rank");
+	int64_t now = !json_is_object(standstill) ? 0 : json_is_integer(rank) ? json_integer_value(rank) + 1 : -1;
+	bool news = now && now != *waited;
+	*waited = now;
+	if (!news)
+		return 0;
+	return journal_put(&c->journal,
+			   json_pack("{s:s, s:i, s:O, s:f, s:I}", "event", "standstill", "node", (int)node, "rank",
+				     rank, "for_ms", json_number_value(json_object_get(standstill, "for_ms")),
+				     "wall_ns", (json_int_t)clock_wall()),
+			   err);
+}
+
 static int watch_node(struct campaign *c, uint32_t node, struct campaign_view *v, struct err *err)
 {
 	char sock[PATH_MAX];
@@ -101,6 +118,8 @@ static int watch_node(struct campaign *c, uint32_t node, struct campaign_view *v
 	int rc = campaign_note_daemon(c, node, doc != NULL, err);
 	if (!rc && job)
 		rc = note_durable(c, job, err);
+	if (!rc && job)
+		rc = note_standstill(c, node, json_object_get(job, "standstill"), err);
 	v->runs &= job != NULL;
 	if (job)
 		view_ranks(c, job, v);

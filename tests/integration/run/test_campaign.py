@@ -158,7 +158,7 @@ NODES = """seed 3
 nodes 3
 ranks 6
 save-storage-every 4
-hang-timeout 4s
+hang-timeout 6s
 at 1s kill rank=1
 at 1s absent rank=4
 at 2s kill-daemon node=0
@@ -177,6 +177,9 @@ def _():
     equal(document["params"], document["calm_params"])
     log = [(top / "nodes" / f"node-{node}.log").read_text() for node in range(3)]
     equal(["rank 4 hangs" in text for text in log], [False, False, True])
+    told = [json.loads(line) for line in (top / "nodes" / "journal").read_text().splitlines() if '"standstill"' in line]
+    equal({line["rank"] for line in told}, {4}, "the daemons name it before it is ended")
+    expect({line["node"] for line in told} == {0, 1, 2} and all(line["for_ms"] < 6000 for line in told), told)
     equal((top / "nodes" / "roster").read_text().split()[::2], ["node-0", "node-1", "node-2"])
     report = json.loads((top / "nodes" / "report.json").read_text())
     equal([(f["kind"], f["rank"], f["node"]) for f in report["faults"]],

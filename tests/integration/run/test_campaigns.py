@@ -1,0 +1,62 @@
+"""scripts/campaigns: small parts of two campaigns. Its rows are rows of docs/reference/campaigns.md, and what is promised there holds."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+from launcher import ENVIRONMENT, top
+from tap import BIN, DEADLINE, Cases, equal, expect, has
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "reference" / "campaigns.md"
+MISSED = 1
+cases = Cases()
+case = cases.case
+
+
+def rows(text):
+    """{figure: (floor, measured, command)}"""
+    found = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    return {cells[0]: (cells[1], cells[2], cells[-1]) for cells in found if len(cells) > 3}
+
+
+def campaigns(*args, codes=(0,)):
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "campaigns", "--programs", BIN, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=ENVIRONMENT, timeout=2 * DEADLINE)
+    expect(done.returncode in codes, done.returncode, done.stdout, done.stderr)
+    return rows(done.stdout), done.stderr
+
+
+def on_page(measured):
+    page = rows(PAGE.read_text())
+    expect(measured, "rows were printed")
+    for figure, (_, _, command) in measured.items():
+        expect(figure in page, f"{figure} is a row of {PAGE.name}")
+        equal(page[figure][-1], command, figure)
+
+
+@case("hangs and mismatches: all fire, no promise is broken, and its rows are those of the page")
+def _():
+    # how soon a hang is named is a figure, and this machine may be busy
+    measured, _ = campaigns("--dir", top / "c", "--part", "1/100", "hangs", codes=(0, MISSED))
+    on_page(measured)
+    figure = "hangs and mismatches, 2 nodes, 400 faults"
+    equal(measured[f"{figure}: faults that fired"][1], "4 of 4")
+    expect(re.fullmatch(r"\d+; 0", measured[f"{figure}: acknowledged checkpoints; promises broken"][1]), measured)
+    expect((top / "c" / "hangs" / "d" / "report.html").exists(), "its folder stays")
+
+
+@case("the plan reaches its floors")
+def _():
+    measured, _ = campaigns("--dir", top / "p", "plan")
+    on_page(measured)
+
+
+@case("what is wrong is named before anything starts")
+def _():
+    has(campaigns("murder", codes=(2,))[1], "there is no campaign murder")
+    has(campaigns("--part", "5/4", codes=(2,))[1], "a part such as 1/4 is wanted")
+
+
+sys.exit(cases.end())
