@@ -250,6 +250,11 @@ int link_read(struct link *l, struct frame *out)
 	}
 }
 
+bool link_is_dry(const struct link *l)
+{
+	return l->state == LINK_OPEN && !l->have && !SSL_has_pending(l->ssl);
+}
+
 bool link_has_room(const struct link *l, size_t len)
 {
 	return l->state == LINK_OPEN && FRAME_HEAD + len <= LINK_OUT - l->out_len;

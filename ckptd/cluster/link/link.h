@@ -64,6 +64,8 @@ int link_shake(struct link *l, struct credentials *c);
 int link_read(struct link *l, struct frame *out);
 /* Of an open one. Whether another frame of that body finds room. */
 bool link_has_room(const struct link *l, size_t len);
+/* Nothing of what has come so far is left: more of it is told by the descriptor. */
+bool link_is_dry(const struct link *l);
 void link_write(struct link *l, enum frame_kind kind, const void *body, size_t len);
 /* Sends what was written, as far as the network takes it. -ECONNRESET. */
 int link_flush(struct link *l);

@@ -233,7 +233,8 @@ struct net {
 	unsigned neighbours[NEIGHBOURS]; /* that this node looks after */
 	bool changed;                    /* sessions have come or gone since these were found */
 	bool answered;                   /* who was asked has said something since the next tick was set */
-	uint64_t awake_until;            /* 0: it sleeps when it has nothing to do */
+	bool read;            /* what the links had, while it waited: they are not looked at again in this turn */
+	uint64_t awake_until; /* 0: it sleeps when it has nothing to do */
 };
 
 static inline bool peer_is_self(const struct peer *p)

@@ -323,6 +323,9 @@ static void take_frames(struct peer *p, struct link *l)
 			take_frame(p, &frame);
 		else
 			peer_end(p, rc);
+		/* Questions and answers come one by one, messages in many frames. */
+		if (rc > 0 && frame.kind != FRAME_DATA && link_is_dry(l))
+			return;
 	}
 	if (l->state == LINK_OPEN)
 		net_read_again(p->net, l);

@@ -223,6 +223,7 @@ static void wait_for_more(struct net *net, int ms)
 			       {.fd = net->copies.event_fd, .events = POLLIN}};
 	if (net->way != &rail_way) {
 		read_links(net, ms);
+		net->read = true;
 		return;
 	}
 	bool idle = rail_idle(&net->copies);
@@ -266,7 +267,8 @@ static void turn(struct net *net)
 {
 	renew_credentials(net);
 	bool did = run_work(net);
-	did |= read_links(net, 0);
+	did |= !net->read && read_links(net, 0);
+	net->read = false;
 	did |= rail_look(net);
 	bool waiting = push_busy(net);
 	tick(net);

@@ -229,6 +229,23 @@ Test(link, a_frame_behind_new_keys_needs_nothing_behind_it)
 	end_pair(&p);
 }
 
+/* The descriptor tells nothing of what OpenSSL has read. */
+Test(link, a_link_is_dry_when_all_that_has_come_was_read)
+{
+	struct pair p = open_pair();
+	struct pollfd fd = {p.answer->fd, POLLIN, 0};
+	for (unsigned i = 0; i < 3; i++)
+		link_write(p.call, FRAME_BEAT, "12345678", 8);
+	cr_assert_eq(link_flush(p.call), 0);
+	cr_assert_gt(poll(&fd, 1, 10000), 0);
+	for (unsigned left = 3; left-- > 0;) {
+		cr_assert_eq(link_read(p.answer, &frame), 1);
+		cr_expect_eq(link_is_dry(p.answer), !left, "%u are left", left);
+	}
+	cr_expect_eq(poll(&fd, 1, 0), 0);
+	end_pair(&p);
+}
+
 Test(link, new_keys_in_one_go_are_not_all_made)
 {
 	struct pair p = open_pair();
