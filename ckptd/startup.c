@@ -67,6 +67,8 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		rc = scrub_new(&d->jobs, &d->scrub, err);
 	if (!rc && keeps)
 		open_catalog(d);
+	if (!rc && keeps && d->peers.roster && !d->runtime.config.registry)
+		set_aside_load(&d->control);
 	return rc;
 }
 

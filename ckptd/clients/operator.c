@@ -185,8 +185,8 @@ int operator_take(struct operators *operators, struct client *client, uint32_t s
 {
 	struct job *job;
 	*answer = (struct wire_answer){0};
-	if (command->kind == COMMAND_REMOVE) {
-		int rc = forward_removal(operators, client, seq, command->node, err);
+	if (command->kind == COMMAND_REMOVE || command->kind == COMMAND_CLEAR) {
+		int rc = forward_to_record(operators, client, seq, command, err);
 		return rc ? rc : OPERATOR_LATER;
 	}
 	if (wire_command_is_drain(command))

@@ -20,7 +20,7 @@ enum { FORWARDS_MAX = 64 };
 struct forward {
 	struct forward *next;
 	uint64_t token, deadline;
-	uint32_t node; /* that is asked; NO_NODE: the registry */
+	uint32_t node; /* that is asked; NO_NODE: the registry, or the store */
 	struct client *client;
 	uint32_t seq;
 };
@@ -103,30 +103,33 @@ void forward_answered(struct operators *operators, const struct peer_order *orde
 	}
 }
 
-struct removal {
+struct asked {
 	struct operators *operators;
 	uint64_t token;
 };
 
 /* Whoever asked may have gone. */
-static void removed(void *arg, int rc, const char *why)
+static void done(void *arg, int rc, const char *why)
 {
-	struct removal *r = arg;
+	struct asked *r = arg;
 	struct peer_order order = {.type = PEER_ANSWER, .answer = {.token = r->token, .rc = rc}};
 	snprintf(order.answer.text, sizeof(order.answer.text), "%s", why);
 	forward_answered(r->operators, &order);
 	free(r);
 }
 
-int forward_removal(struct operators *operators, struct client *client, uint32_t seq, const char *node, struct err *err)
+int forward_to_record(struct operators *operators, struct client *client, uint32_t seq,
+		      const struct wire_command *command, struct err *err)
 {
-	struct removal *r = calloc(1, sizeof(*r));
+	struct asked *r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(err, -ENOMEM, "no memory");
 	struct forward *a = add(operators, NO_NODE, client, seq, err);
 	if (a)
-		*r = (struct removal){.operators = operators, .token = a->token};
-	int rc = a ? members_remove(operators->control, node, removed, r, err) : -EBUSY;
+		*r = (struct asked){.operators = operators, .token = a->token};
+	int rc = !a ? -EBUSY
+		    : (command->kind == COMMAND_REMOVE ? members_remove : set_aside_clear)(operators->control,
+											   command->node, done, r, err);
 	if (!rc)
 		return 0;
 	if (a)
@@ -156,8 +159,8 @@ static void fail(struct operators *operators, uint32_t node, uint64_t until, int
 		}
 		drop(at);
 		if (a.node == NO_NODE)
-			client_error(a.client, a.seq, rc, "the registry %s: look with ckpt nodes what has become of it",
-				     what);
+			client_error(a.client, a.seq, rc,
+				     "the registry or the store %s: look with ckpt nodes what has become of it", what);
 		else
 			client_error(a.client, a.seq, rc, "node %s, which coordinates the job, %s",
 				     operators->peers->roster->nodes[a.node].name, what);

@@ -12,9 +12,9 @@ struct operators;
 /* The answer comes later, to this request of the client's; the job is named. -ENOTCONN: the coordinator cannot be reached. */
 int forward_to_coordinator(struct operators *operators, struct client *client, uint32_t seq,
 			   const struct wire_command *command, struct err *err);
-/* A node is to be taken out of the cluster: the answer comes when the registry has decided. */
-int forward_removal(struct operators *operators, struct client *client, uint32_t seq, const char *node,
-		    struct err *err);
+/* A node is to be taken out of the cluster, or its failures are to be forgotten: the answer comes when that is on record. */
+int forward_to_record(struct operators *operators, struct client *client, uint32_t seq,
+		      const struct wire_command *command, struct err *err);
 /* From the coordinator. */
 void forward_answered(struct operators *operators, const struct peer_order *order);
 /* That node cannot be reached any more. */

@@ -15,6 +15,8 @@ struct operators;
 struct peers;
 struct registry;
 struct runtime;
+struct set_aside;
+struct set_aside_file;
 struct storage;
 
 enum { CONTROL_REFUSALS = 16 };
@@ -30,8 +32,10 @@ struct control {
 	struct election *election;   /* NULL: as before */
 	struct members *members;     /* NULL: the roster is a file, or there is none */
 	uint64_t node_record_ns;     /* our record in it is not written again before; UINT64_MAX: it is being written */
-	struct list hosts;           /* of the jobs that are coordinated here */
-	struct membership *memberships; /* of those among them whose world may change */
+	struct set_aside_file *set_aside_file; /* NULL: their failures are in the registry, or are not kept */
+	struct set_aside *set_aside;           /* nodes to which others are preferred (control/set_aside.h) */
+	struct list hosts;                     /* of the jobs that are coordinated here */
+	struct membership *memberships;        /* of those among them whose world may change */
 	struct membership_past *past_memberships;
 	struct repeat refusals[CONTROL_REFUSALS]; /* of nodes whose jobs cannot be coordinated here */
 };

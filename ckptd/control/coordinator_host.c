@@ -9,6 +9,7 @@
 #include "control/election.h"
 #include "control/epoch_record.h"
 #include "control/membership.h"
+#include "control/set_aside.h"
 #include "format/files/marks.h"
 #include "job/room.h"
 #include "participant/room.h"
@@ -65,6 +66,7 @@ void hosts_tick(struct control *control, uint64_t now)
 		host_end(host);
 	}
 	memberships_tick(control);
+	set_aside_tick(control, now);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
@@ -74,7 +76,7 @@ bool hosts_at_work(const struct control *control)
 	list_for(node, &control->hosts)
 		if (directories_at_work(&list_entry(node, struct coordinator_host, link)->directories))
 			return true;
-	return false;
+	return set_aside_at_work(control);
 }
 
 void hosts_abandon(struct control *control)
@@ -91,6 +93,7 @@ void hosts_free(struct control *control)
 	list_for_safe(node, &control->hosts)
 		host_free(list_entry(node, struct coordinator_host, link));
 	memberships_free(control);
+	set_aside_free(control);
 }
 
 static bool is_elected(const struct coordinator_host *host)
@@ -249,6 +252,8 @@ void host_over(struct coordinator_host *host)
 		if (n == host->control->peers->self || net_is_up(host->control->peers->net, n))
 			host_give(host, n, &end);
 	membership_over(host->control, host->job);
+	if (host->spread)
+		set_aside_ended(host->control, host->job);
 	host->ended = true;
 	host_end(host);
 }

@@ -3,6 +3,7 @@
 #include "control/control.h"
 #include "control/coordinator_host_private.h"
 #include "control/membership.h"
+#include "control/set_aside.h"
 #include "job/room.h"
 #include "replication/room.h"
 
@@ -43,6 +44,19 @@ static void asked(struct coordinator_host *host, struct coord_from from, const s
 		host_tell_others(host, RANK_MAX, command); /* the one with rank 0 does it */
 }
 
+/* Of a rank that was lost its node is suspected; what is lost before all have entered the next epoch follows from that. When they have, the job has gone
+ * on. */
+static void note_failure(const struct coordinator_host *host, const struct peer_report *r, uint32_t node,
+			 const struct coord_view *was)
+{
+	struct coord_view is = coord_view(host->coord);
+	bool lost = r->type == PEER_LOST || r->type == PEER_RANK_NOT_BACK;
+	if (lost && was->entered == was->epoch && is.epoch > was->epoch)
+		set_aside_suspect(host->control, node, host->job, coord_reason(host->coord));
+	if (was->entered != was->epoch && is.entered == is.epoch)
+		set_aside_gone_on(host->control, host->job);
+}
+
 void host_hear(struct coordinator_host *host, struct coord_from from, const struct peer_report *r)
 {
 	switch (r->type) {
@@ -58,7 +72,10 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 	default:
 		break;
 	}
+	struct coord_view was = coord_view(host->coord);
 	coord_input(host->coord, from, r);
+	if (host->spread)
+		note_failure(host, r, from.node, &was);
 	if (r->type == PEER_UNCOPIED)
 		membership_uncopied(host->control, host->job, r->save.id, r->save.text);
 }
@@ -79,12 +96,18 @@ static void lose(struct coordinator_host *host, uint32_t node, const char *why)
 		host_over(host);
 }
 
-void hosts_node_down(struct control *control, uint32_t node, const char *why)
+void hosts_node_down(struct control *control, uint32_t node, int rc, const char *why)
 {
+	char job[NAME_JOB_MAX] = ""; /* that needs the node */
 	list_for_safe(at, &control->hosts) {
 		struct coordinator_host *host = list_entry(at, struct coordinator_host, link);
-		if (host->spread && !host->deposed)
-			lose(host, node, why);
+		if (!host->spread || host->deposed)
+			continue;
+		if (coord_needs(host->coord, node))
+			memcpy(job, host->job, sizeof(job));
+		lose(host, node, why);
 	}
+	if (*job && rc != -ESHUTDOWN)
+		set_aside_suspect(control, node, job, why);
 	memberships_node_down(control, node);
 }

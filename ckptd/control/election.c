@@ -11,6 +11,7 @@
 #include "control/members.h"
 #include "control/membership.h"
 #include "control/node_record.h"
+#include "control/set_aside.h"
 #include "format/files/marks.h"
 #include "job/room.h"
 #include "registry/room.h"
@@ -180,7 +181,7 @@ static void on_record(void *arg, const struct registry_record *record, bool gone
 {
 	struct election *e = arg;
 	char job[NAME_JOB_MAX];
-	if (members_record(e->control, record, gone))
+	if (members_record(e->control, record, gone) || set_aside_record(e->control, record, gone))
 		return;
 	struct job_record *r = job_of(record->key, COORDINATOR, job) ? get(e, job) : NULL;
 	if (r)

@@ -66,6 +66,9 @@ struct membership *membership_new(struct control *control, const char *job, bool
 	m->wait_ns = m->miss_ns = spread ? membership_patience(m) : 0;
 	m->next = control->memberships;
 	control->memberships = m;
+	for (uint32_t n = 0; spread && n < control->peers->roster->n; n++)
+		if (roster_has(control->peers->roster, n))
+			memberships_weigh(control, n);
 	return m;
 }
 

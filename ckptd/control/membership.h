@@ -69,6 +69,8 @@ bool membership_gives_up(const struct control *control, const char *job);
  * may fit nobody. */
 bool membership_parted(const struct control *control, const char *job);
 
+/* The node is set aside, or not any more. */
+void memberships_weigh(struct control *control, uint32_t node);
 void memberships_node_down(struct control *control, uint32_t node);
 void memberships_tick(struct control *control);
 /* So many nodes there is room for. */

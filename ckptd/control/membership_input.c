@@ -3,6 +3,7 @@
 
 #include "checkpoint/room.h"
 #include "cluster/room.h"
+#include "control/set_aside.h"
 
 #include <stdio.h>
 
@@ -29,6 +30,10 @@ static void take_offer(struct membership *m, uint32_t node, const struct peer_ca
 	if (!said->processes && had && m->spread)
 		m->wait_ns = membership_patience(m); /* its launcher may be started again */
 	m->launcher_lost[node] = !said->processes && said->plan == c->number && (had || m->launcher_lost[node]);
+	if (m->spread) {
+		set_aside_said(m->control, node, said->unfit);
+		assignment_avoid(c, node, *set_aside_why(m->control, node)); /* it may be new in the roster */
+	}
 	assignment_offer(c, node, said->processes, said->spare);
 	membership_drain_said(m, node, said->drained);
 	membership_departs(m, node, said->leaving);
@@ -102,8 +107,17 @@ bool membership_deserted(struct control *control, const char *job, uint32_t node
 	return true;
 }
 
+void memberships_weigh(struct control *control, uint32_t node)
+{
+	bool avoided = *set_aside_why(control, node);
+	for (struct membership *m = control->memberships; m; m = m->next)
+		if (m->spread)
+			assignment_avoid(&m->assignment, node, avoided);
+}
+
 void memberships_node_down(struct control *control, uint32_t node)
 {
+	set_aside_said(control, node, "");
 	for (struct membership *m = control->memberships; m; m = m->next) {
 		if (!m->spread)
 			continue;

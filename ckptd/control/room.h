@@ -1,6 +1,6 @@
 /* Room control: the host of each coordinator: which node that is, membership, the record of epochs, and the
  * directories of checkpoints.
- * May know: runtime, coordinator, cluster, registry, catalog, checkpoint, replication, participant, job.
+ * May know: runtime, machine, coordinator, cluster, registry, catalog, checkpoint, replication, participant, job.
  * Invariants: an epoch is on record before anybody is told of it; no epoch is given twice. */
 #ifndef CKPTD_CONTROL_ROOM_H
 #define CKPTD_CONTROL_ROOM_H
@@ -12,5 +12,6 @@
 #include "control/members.h"
 #include "control/membership.h"
 #include "control/node_record.h"
+#include "control/set_aside.h"
 
 #endif

@@ -1,5 +1,6 @@
 #include "coordinator/assignment.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 
 #include <errno.h>
@@ -92,6 +93,11 @@ void assignment_leave(struct assignment *c, uint32_t node, bool leaving)
 	c->nodes[node].leaving = leaving;
 }
 
+void assignment_avoid(struct assignment *c, uint32_t node, bool avoided)
+{
+	c->nodes[node].avoided = avoided;
+}
+
 /* Never more than wanted. */
 uint32_t assignment_next_world(const struct assignment *c)
 {
@@ -109,13 +115,19 @@ static bool somebody_leaves(const struct assignment *c)
 	return false;
 }
 
-/* Spares are for later, as long as the others may still come. */
+/* Spares are for later, as long as the others may still come. In place of one that is there and is avoided a spare does. */
 static bool complete(const struct assignment *c)
 {
-	uint64_t sum = 0;
-	for (uint32_t n = 0; n < c->nnodes; n++)
-		sum += c->nodes[n].leaving || c->nodes[n].spare ? 0 : c->nodes[n].offers;
-	return sum >= c->want;
+	uint64_t others = 0, spares = 0, avoided = 0;
+	for (uint32_t i = 0; i < c->nnodes; i++) {
+		const struct assignment_node *n = &c->nodes[i];
+		uint64_t offers = n->leaving ? 0 : n->offers;
+		if (n->avoided)
+			avoided += n->spare ? 0 : offers;
+		else
+			*(n->spare ? &spares : &others) += offers;
+	}
+	return others + min_u64(spares, avoided) >= c->want;
 }
 
 enum assignment_state assignment_state(const struct assignment *c)
@@ -170,12 +182,18 @@ static bool spared(const struct assignment_node *n)
 	return n->spare && !n->has;
 }
 
-/* Whether `a` is better than `b` for so many neighbouring ranks: no spare, then who can take all of them and has the least room for it,
+/* In this order nodes are asked to take ranks. */
+static unsigned turn(const struct assignment_node *n)
+{
+	return n->avoided ? 2 : spared(n);
+}
+
+/* Whether `a` is better than `b` for so many neighbouring ranks: whose turn it is, then who can take all of them and has the least room for it,
  * then who can take the most. */
 static bool better(const struct assignment_node *a, const struct assignment_node *b, uint32_t ranks)
 {
-	if (spared(a) != spared(b))
-		return !spared(a);
+	if (turn(a) != turn(b))
+		return turn(a) < turn(b);
 	bool whole = room(a) >= ranks;
 	if (whole != (room(b) >= ranks))
 		return whole;
@@ -257,12 +275,20 @@ static uint32_t choose_for_all(const struct assignment *c, uint32_t ranks)
 	return best;
 }
 
+/* It is avoided, has lost all of its ranks, and somebody else has room for them. */
+static bool is_replaced(const struct assignment *c, uint32_t node, uint32_t ranks, uint32_t lost)
+{
+	uint32_t to = c->nodes[node].avoided && lost == ranks ? choose_for_all(c, ranks) : ASSIGNMENT_NOBODY;
+	return to != ASSIGNMENT_NOBODY && !c->nodes[to].avoided;
+}
+
 /* In a world that keeps its size. Those that have the room themselves come first: nobody else is to get it. */
 static void keep_together(struct assignment *c)
 {
 	uint32_t lost, all, to;
 	for (uint32_t n = 0; n < c->nnodes; n++)
-		if (ranks_of(c, n, &lost) && lost && room(&c->nodes[n]) >= lost)
+		if ((all = ranks_of(c, n, &lost)) && lost && room(&c->nodes[n]) >= lost &&
+		    !is_replaced(c, n, all, lost))
 			move_home(c, n, n);
 	for (uint32_t n = 0; n < c->nnodes; n++) {
 		all = ranks_of(c, n, &lost);

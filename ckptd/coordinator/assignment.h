@@ -9,6 +9,9 @@
  *	   or a node is to be let go, and enough are left without it  → CHANGEABLE: a plan at the next occasion, when no step is lost by it
  *	the same, and too few would be left                           → ENDING: nothing can be planned that the job could go on with
  *
+ * A node that is avoided gets new ranks where there is no other that could, without parting those that were on one node: spares come before it. Until a spare is there, or node-wait is over, a world
+ * that would need it does not begin. What has ranks there goes on.
+ *
  * A sound process always goes on, and with its rank, unless that rank is beyond the end of the new world: then it is in one of the
  * gaps. No plan moves fewer. Where all nodes have equally many processes, and come and go whole, each has a block of consecutive ranks.
  *
@@ -38,6 +41,7 @@ struct assignment_node {
 	uint32_t has;    /* that do */
 	bool spare;
 	bool leaving; /* the next plan does without it */
+	bool avoided; /* others are preferred to it (control/set_aside.h) */
 };
 
 struct assignment {
@@ -71,6 +75,9 @@ uint32_t assignment_home(const struct assignment *assignment, uint32_t node);
 void assignment_offer(struct assignment *assignment, uint32_t node, uint32_t processes, bool spare);
 /* It is to be let go, or is not any more. */
 void assignment_leave(struct assignment *assignment, uint32_t node, bool leaving);
+
+/* Others are preferred to it, or not any more. */
+void assignment_avoid(struct assignment *assignment, uint32_t node, bool avoided);
 
 enum assignment_state assignment_state(const struct assignment *assignment);
 /* The size of the world that is planned next, should that be now. */

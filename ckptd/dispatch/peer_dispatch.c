@@ -44,7 +44,7 @@ static void on_down(void *arg, unsigned node, int rc)
 	snprintf(why, sizeof(why), "node %s is lost: %s", name_of(dispatch, node), err_name(rc));
 	log_warn("%s", why);
 	replica_node_down(dispatch->peers->replica, node);
-	hosts_node_down(dispatch->control, node, why);
+	hosts_node_down(dispatch->control, node, rc, why);
 	coordinator_link_node(dispatch, node);
 }
 

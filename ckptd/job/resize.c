@@ -12,6 +12,7 @@
 #include "job/participation.h"
 #include "job/rank.h"
 #include "job/saving.h"
+#include "machine/room.h"
 #include "participant/room.h"
 #include "replication/room.h"
 #include "runtime/room.h"
@@ -74,6 +75,7 @@ void resize_say(const struct job *job)
 				  .drained = resize->drained,
 				  .plan = resize->plan,
 				  .world = job->nlocal ? job->world : resize->world};
+	snprintf(m.unfit, sizeof(m.unfit), "%s", machine_unfit(job->runtime->machine));
 	if (!resize->offered)
 		return;
 	if (!job->nlocal && !m.processes)
@@ -81,6 +83,16 @@ void resize_say(const struct job *job)
 	if (m.plan)
 		claim(&m, job);
 	participant_capacity(job, &m);
+}
+
+/* What is wrong with this machine has begun, or is over. */
+static void say_fitness(struct job *job)
+{
+	bool unfit = *machine_unfit(job->runtime->machine);
+	if (unfit == job->resize.unfit)
+		return;
+	job->resize.unfit = unfit;
+	resize_say(job);
 }
 
 /* It outlives this daemon. */
@@ -442,6 +454,7 @@ static bool all_back(const struct job *job)
 void resize_tick(struct job *job)
 {
 	struct resize *resize = &job->resize;
+	say_fitness(job);
 	if (resize->participant_ns && clock_now() >= resize->participant_ns)
 		take_participant(job);
 	if (resize->next.number && resize->apart) {

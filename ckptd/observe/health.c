@@ -2,11 +2,13 @@
 
 #include "base/clock.h"
 #include "checkpoint/room.h"
+#include "cluster/room.h"
 #include "control/room.h"
 #include "format/document/json_out.h"
 #include "job/room.h"
 #include "machine/room.h"
 #include "observe/observe.h"
+#include "replication/room.h"
 #include "runtime/room.h"
 #include "store/disk/disk.h"
 
@@ -116,6 +118,9 @@ static const struct {
 	[HEALTH_NODE_GPU_LINK] = {"NODE_GPU_LINK", HEALTH_NOTICE,
 				  "Reseat the GPU or its cable when the node is free. Copies between GPU and host "
 				  "take longer."},
+	[HEALTH_NODE_SET_ASIDE] = {"NODE_SET_ASIDE", HEALTH_NOTICE,
+				   "Find out why it fails (its log, the kernel's log), and repair it. Then have its "
+				   "failures forgotten: ckpt nodes clear."},
 	[HEALTH_MEMORY_FULL] = {"MEMORY_FULL", HEALTH_NOTICE,
 				"Another job may not fit: raise --memory-limit, or end a job that is not needed."},
 	[HEALTH_NO_STORE] = {"NO_STORE", HEALTH_NOTICE,
@@ -242,6 +247,17 @@ static void look_at_machine(struct look *look)
 	const struct ailment *ailments = machine_ailments(look->observe->runtime->machine, &n);
 	for (unsigned i = 0; i < n; i++)
 		add(look, code_of[ailments[i].kind], "%s", ailments[i].text);
+}
+
+/* What is wrong with itself each node tells; this is of those that fail. */
+static void look_at_nodes(struct look *look)
+{
+	const struct peers *peers = look->observe->peers;
+	for (unsigned n = 0; peers->roster && n < peers->roster->n; n++) {
+		const char *why = roster_has(peers->roster, n) ? set_aside_lemon(look->observe->control, n) : "";
+		if (*why)
+			add(look, HEALTH_NODE_SET_ASIDE, "node %s is set aside: %s", peers->roster->nodes[n].name, why);
+	}
 }
 
 static void look_at_daemon(struct look *look)
@@ -387,6 +403,7 @@ unsigned health_find(struct observe *observe, struct finding *found, unsigned ma
 	struct look look = {.observe = observe, .found = found, .max = max, .now = clock_now()};
 	look_at_daemon(&look);
 	look_at_machine(&look);
+	look_at_nodes(&look);
 	look_at_registry(&look);
 	list_for(node, &observe->jobs->list) {
 		look.job = list_entry(node, struct job, link);

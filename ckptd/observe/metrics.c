@@ -78,6 +78,12 @@ static void put_cluster(struct observe *observe, struct wbuf *out)
 			metric_sample(out, "ckpt_node_up",
 				      labels_and(no_labels, "node", observe->peers->roster->nodes[i].name),
 				      net_is_up(observe->peers->net, i));
+	metric_family(out, "ckpt_node_set_aside", "gauge", "1: other nodes are preferred to that one.");
+	for (unsigned i = 0; i < observe->peers->roster->n; i++)
+		if (roster_has(observe->peers->roster, i))
+			metric_sample(out, "ckpt_node_set_aside",
+				      labels_and(no_labels, "node", observe->peers->roster->nodes[i].name),
+				      *set_aside_why(observe->control, i) != 0);
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
 		metric_family(out, counters[i].name, "counter", counters[i].help);
 		metric_sample(out, counters[i].name, no_labels, counters[i].value);

@@ -387,6 +387,7 @@ static json_t *node_json(const struct observe *observe, unsigned node)
 	char address[ROSTER_TEXT_MAX], incarnation[20];
 	struct member_view v;
 	bool member = members_look(observe->control, node, &v);
+	const char *why = set_aside_why(observe->control, node);
 	json_t *labels = json_object();
 	if (*n->rack)
 		json_object_set_new(labels, "rack", json_string(n->rack));
@@ -394,11 +395,12 @@ static json_t *node_json(const struct observe *observe, unsigned node)
 		json_object_set_new(labels, "switch", json_string(n->switch_name));
 	snprintf(incarnation, sizeof(incarnation), "%016" PRIx64, v.member.node.incarnation);
 	return json_pack(
-		"{s:s, s:b, s:b, s:s, s:s, s:o, s:o, s:o}", "name", n->name, "self", node == observe->peers->self, "up",
-		node == observe->peers->self || net_is_up(observe->peers->net, node), "state",
+		"{s:s, s:b, s:b, s:s, s:s, s:o, s:o, s:o, s:o}", "name", n->name, "self", node == observe->peers->self,
+		"up", node == observe->peers->self || net_is_up(observe->peers->net, node), "state",
 		node_state(observe, node, member && v.there), "address", node_record_text(n, address, sizeof(address)),
 		"labels", labels, "incarnation", member ? json_string(incarnation) : json_null(), "since_ns",
-		member ? json_integer((json_int_t)(v.member.since_ms * CLOCK_NS_PER_MS)) : json_null());
+		member ? json_integer((json_int_t)(v.member.since_ms * CLOCK_NS_PER_MS)) : json_null(), "set_aside",
+		*why ? plain_json_text(why) : json_null());
 }
 
 static json_t *cluster_json(const struct observe *observe)

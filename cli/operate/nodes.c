@@ -1,4 +1,4 @@
-/* ckpt nodes: the nodes of the cluster, and how one that is gone for good is forgotten. */
+/* ckpt nodes: the nodes of the cluster, how one that is gone for good is forgotten, and how the failures of one that was repaired are. */
 #include "frame/field.h"
 #include "frame/order.h"
 
@@ -26,9 +26,9 @@ static void labels_cell(struct table *t, const json_t *labels)
 
 static void print(const json_t *nodes)
 {
-	static const struct column columns[] = {{"NAME", ALIGN_LEFT},        {"ADDRESS", ALIGN_LEFT},
-						{"STATE", ALIGN_LEFT},       {"LABELS", ALIGN_LEFT},
-						{"INCARNATION", ALIGN_LEFT}, {"SINCE", ALIGN_LEFT}};
+	static const struct column columns[] = {
+		{"NAME", ALIGN_LEFT},        {"ADDRESS", ALIGN_LEFT}, {"STATE", ALIGN_LEFT},    {"LABELS", ALIGN_LEFT},
+		{"INCARNATION", ALIGN_LEFT}, {"SINCE", ALIGN_LEFT},   {"SET ASIDE", ALIGN_LEFT}};
 	struct table *t = table_new(columns, sizeof(columns) / sizeof(columns[0]));
 	size_t i;
 	json_t *node;
@@ -43,6 +43,8 @@ static void print(const json_t *nodes)
 		labels_cell(t, json_object_get(node, "labels"));
 		table_cell(t, TONE_DIM, "%s", field_text(node, "incarnation"));
 		table_cell(t, TONE_PLAIN, "%s", since ? text_age(age, sizeof(age), since) : "-");
+		const char *why = json_string_value(json_object_get(node, "set_aside"));
+		table_cell(t, why ? TONE_BAD : TONE_PLAIN, "%s", why ? why : "-");
 	}
 	table_print(t);
 }
@@ -67,9 +69,17 @@ static int show(const struct cli *cli)
 	return code;
 }
 
-static int forget(const struct cli *cli, const char *name)
+static const struct verb {
+	const char *name, *done, *field;
+	enum wire_command_kind kind;
+} verbs[] = {
+	{"remove", "is no longer in the cluster", "removed", COMMAND_REMOVE},
+	{"clear", "begins anew: its failures are forgotten", "cleared", COMMAND_CLEAR},
+};
+
+static int ask(const struct cli *cli, const struct verb *verb, const char *name)
 {
-	struct wire_command command = {.kind = COMMAND_REMOVE};
+	struct wire_command command = {.kind = verb->kind};
 	struct wire_answer answer = {0};
 	struct err err = {""};
 	bool gone;
@@ -79,11 +89,11 @@ static int forget(const struct cli *cli, const char *name)
 	if (order_again(cli, &command, &answer, &gone, &err))
 		return cli_fail(cli, gone ? EXIT_NO_DAEMON : EXIT_FAILED, "%s", err.text);
 	if (!cli->json) {
-		out(TONE_PLAIN, "node %s is no longer in the cluster\n", name);
+		out(TONE_PLAIN, "node %s %s\n", name, verb->done);
 		return EXIT_OK;
 	}
 	json_t *doc = json_document(cli);
-	json_object_set_new(doc, "removed", json_text(name));
+	json_object_set_new(doc, verb->field, json_text(name));
 	json_emit(doc);
 	return EXIT_OK;
 }
@@ -92,11 +102,15 @@ static int run(struct cli *cli)
 {
 	if (!cli->nargs)
 		return show(cli);
-	if (strcmp(cli->args[0], "remove") != 0)
-		return cli_fail(cli, EXIT_USAGE, "%s is not known: ckpt nodes, or ckpt nodes remove NAME",
+	const struct verb *verb = verbs;
+	while (verb < verbs + sizeof(verbs) / sizeof(verbs[0]) && strcmp(cli->args[0], verb->name) != 0)
+		verb++;
+	if (verb == verbs + sizeof(verbs) / sizeof(verbs[0]))
+		return cli_fail(cli, EXIT_USAGE,
+				"%s is not known: ckpt nodes, ckpt nodes remove NAME, or ckpt nodes clear NAME",
 				cli->args[0]);
-	return cli->nargs == 2 ? forget(cli, cli->args[1])
-			       : cli_fail(cli, EXIT_USAGE, "which node? ckpt nodes remove NAME");
+	return cli->nargs == 2 ? ask(cli, verb, cli->args[1])
+			       : cli_fail(cli, EXIT_USAGE, "which node? ckpt nodes %s NAME", verb->name);
 }
 
 static const struct option_spec options[] = {
@@ -107,11 +121,12 @@ static const struct option_spec options[] = {
 
 const struct command command_nodes = {
 	.name = "nodes",
-	.summary = "list the nodes of the cluster, or forget one",
+	.summary = "list the nodes of the cluster, forget one, or its failures",
 	.detail = "remove NAME takes a node out that is gone for good. Its daemon must have ended. Where the nodes "
 		  "stand in\n"
-		  "a file (the roster), take it out there.",
-	.args = "[remove NAME]",
+		  "a file (the roster), take it out there.\n"
+		  "clear NAME forgets how often a node has failed: it is no longer set aside for that.",
+	.args = "[remove|clear NAME]",
 	.max_args = 2,
 	.no_repo = true,
 	.options = options,

@@ -20,6 +20,7 @@ enum {
 	KEEP_MAX = 1000000,        /* checkpoints */
 	CHECK_INTERVAL_MIN = 100,  /* ms. Below, the store would have much to do with it */
 	USERS_MAX = 256,
+	LEMON_FAILURES_MAX = 16, /* so many are remembered */
 	COPIES_MAX = 4,
 	SAVE_QUEUE_MAX = 5, /* slots of a rank, less one to capture into, one being written, the newest in memory */
 };
@@ -137,6 +138,12 @@ const struct setting settings[] = {
 	{"check-interval", NODE(check_interval_ms), .type = SETTING_DURATION, .flag = "check-interval",
 	 .env = "CKPT_CHECK_INTERVAL", .value = "TIME", .fallback = "1m", .min = CHECK_INTERVAL_MIN, .max = TIME_MAX,
 	 .zero = true, .help = "memory, store and GPUs of this node are looked at so often; 0: never"},
+	{"lemon-failures", NODE(lemon_failures), .type = SETTING_COUNT, .flag = "lemon-failures",
+	 .env = "CKPT_LEMON_FAILURES", .value = "N", .fallback = "3", .min = 1, .max = LEMON_FAILURES_MAX, .zero = true,
+	 .help = "a node that fails so often within lemon-window is set aside, spares come before it; 0: never"},
+	{"lemon-window", NODE(lemon_window_ms), .type = SETTING_DURATION, .flag = "lemon-window",
+	 .env = "CKPT_LEMON_WINDOW", .value = "TIME", .fallback = "24h", .min = 1, .max = TIME_MAX,
+	 .help = "failures of a node count for so long"},
 	{"faults", NODE(faults), .type = SETTING_BOOL, .flag = "faults", .env = "CKPT_FAULTS", .value = "YES|NO",
 	 .fallback = "no", .help = "ckpt fault may cause faults on purpose in the jobs of this node"},
 	{"system", NODE(system), .type = SETTING_BOOL, .flag = "system", .env = "CKPT_SYSTEM", .value = "YES|NO",

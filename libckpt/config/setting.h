@@ -57,6 +57,8 @@ struct config {
 	uint64_t user_linger_ms;    /* how long a user's worker stays without jobs */
 	bool system;                /* serve all users of the node */
 	bool faults;                /* faults on purpose may be caused (ckpt fault) */
+	uint64_t lemon_failures;    /* of a node within the window, for which it is set aside; 0: it never is */
+	uint64_t lemon_window_ms;
 	uint64_t check_interval_ms; /* the machine is looked at so often; 0: never */
 };
 

@@ -60,6 +60,7 @@ static void messages(void)
 	MESSAGE(WIRE_EXITED, exited, 1, 77, 9);
 	MESSAGE(WIRE_COMMAND, command, COMMAND_DRAIN, "gpt", 0, "n1");
 	MESSAGE(WIRE_COMMAND, command, COMMAND_REMOVE, "", 0, "n1");
+	MESSAGE(WIRE_COMMAND, command, COMMAND_CLEAR, "", 0, "n1");
 	MESSAGE(WIRE_USER, user, "ann");
 	MESSAGE(WIRE_MARK, mark, 4, {900, 2}, true, "loss is nan");
 	MESSAGE(WIRE_MOVED, moved, 2, 3, 3);
@@ -96,7 +97,7 @@ static void coordination(void)
 	REPORT(PEER_RECOVERED, .recovered = {1700000000000000000, 2, "{}"});
 	REPORT(PEER_SHARED_PIECES, .shares = {.n = 2, .of = {{7, 2}, {8, 4}}});
 	REPORT(PEER_RESTORE_CANDIDATES, .found = {.nmemory = 1, .memory = {id}, .nstored = 1, .stored = {id}});
-	REPORT(PEER_CAPACITY, .assignment = {4, 2, 2, true, false, false, 3, 4, 2, {1, 0}});
+	REPORT(PEER_CAPACITY, .assignment = {4, 2, 2, true, false, false, "its memory has errors", 3, 4, 2, {1, 0}});
 	REPORT(PEER_REPLICA_DIGESTS, .replica_digests = {id, 3, {{5, 6, 1}, {5, 7, 1}, {9, 8, 300}}});
 	REPORT(PEER_SCHEDULE_WANTED, .schedule_wanted = {30, {3, 2, 16, 48, 30, 16, 5, 0, 1000}, 4, 40, 64});
 	REPORT(PEER_SILENT,

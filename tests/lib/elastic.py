@@ -63,10 +63,10 @@ class Node:
 
 
 @contextlib.contextmanager
-def cluster(names, *options, store=True):
+def cluster(names, *options, store=True, variables=None):
     path = tempfile.mkdtemp(dir=top)
     common = ["--node-wait", WAIT, *(["--store", path] if store else []), *options]
-    with loopback_cluster(names, **{name: common for name in names}) as daemons:
+    with loopback_cluster(names, variables, **{name: common for name in names}) as daemons:
         nodes = [Node(name, daemons[name]) for name in names]
         try:
             yield path, nodes

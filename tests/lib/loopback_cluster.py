@@ -55,13 +55,13 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def loopback_cluster(names, **options):
-    """All of them, once they know each other. options: of those that are named."""
+def loopback_cluster(names, variables=None, **options):
+    """All of them, once they know each other. options, variables: of those that are named."""
     cluster = Cluster(names)
     daemons = {name: cluster.daemon(name, *options.get(name, ())) for name in names}
     try:
-        for daemon in daemons.values():
-            daemon.start()
+        for name, daemon in daemons.items():
+            daemon.start(**(variables or {}).get(name, {}))
         for daemon in daemons.values():
             until(lambda d=daemon: all(n["up"] for n in d.status()["cluster"]["nodes"]), "the nodes find each other")
         yield daemons

@@ -12,11 +12,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { NODES = 64, RECORDS = 64, MARGIN_PARTS = 10, SHORTER = 5 };
+enum { NODES = 64, RECORDS = 64, MARGIN_PARTS = 10, SHORTER = 5, VALUE_MAX = 4096 };
 
 struct item {
 	char key[REGISTRY_KEY_MAX];
-	uint8_t value[1024];
+	uint8_t value[VALUE_MAX];
 	size_t len;
 	uint64_t created, changed, lease; /* created 0: it does not stand; lease 0: none */
 };
@@ -33,7 +33,7 @@ struct call {
 	struct registry_compare compare[REGISTRY_CHANGES_MAX];
 	struct registry_change change[REGISTRY_CHANGES_MAX];
 	char keys[2 * REGISTRY_CHANGES_MAX][REGISTRY_KEY_MAX];
-	uint8_t values[REGISTRY_CHANGES_MAX][1024];
+	uint8_t values[REGISTRY_CHANGES_MAX][VALUE_MAX];
 	unsigned ncompare, nchange;
 	uint64_t lease; /* ours when it was asked */
 	uint64_t arrives_ns, answer_ns, deadline_ns;

@@ -23,7 +23,7 @@ ROOMS = {
     "save": ("runtime", "catalog", "arena", "checkpoint", "replication", "participant"),
     "restore": ("runtime", "service", "coordinator", "cluster", "catalog", "arena", "checkpoint", "replication", "participant", "save"),
     "job": ("runtime", "machine", "service", "coordinator", "cluster", "catalog", "arena", "checkpoint", "replication", "participant", "save", "restore"),
-    "control": ("runtime", "coordinator", "cluster", "registry", "catalog", "checkpoint", "replication", "participant", "job"),
+    "control": ("runtime", "machine", "coordinator", "cluster", "registry", "catalog", "checkpoint", "replication", "participant", "job"),
     "upkeep": ("runtime", "catalog", "checkpoint", "save", "restore", "job", "control"),
     "faults": ("runtime", "catalog", "arena", "checkpoint", "replication", "save", "job"),
     "observe": ("runtime", "machine", "faults", "coordinator", "cluster", "checkpoint", "replication", "save", "restore", "job", "control"),

@@ -16,6 +16,7 @@
 
 enum {
 	PEER_STORED = 64,      /* checkpoints on storage that a restore may come to */
+	PEER_UNFIT_MAX = 200,  /* what is wrong with a node, with the NUL */
 	PEER_MEMORY = 8,       /* snapshots in the memory of a node */
 	PEER_HOLDERS_EACH = 4, /* nodes that are named to fetch a rank's part from */
 	PEER_HOLDERS = PEER_HOLDERS_EACH * WIRE_LOCAL_MAX,
@@ -65,6 +66,7 @@ struct peer_capacity {
 	uint32_t want, least; /* ranks of the job */
 	uint32_t processes;   /* that can take part; 0: its launcher has gone */
 	bool spare, leaving, drained;
+	char unfit[PEER_UNFIT_MAX]; /* what is wrong with the node; "": nothing */
 	uint32_t plan, world; /* the last that it was given, with ranks or without; 0: none, or not known any more */
 	uint32_t n;
 	uint32_t ranks[WIRE_LOCAL_MAX]; /* of that plan: those that it keeps alive */

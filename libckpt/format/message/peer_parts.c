@@ -204,6 +204,7 @@ void peer_capacity_put(struct wbuf *out, const struct peer_capacity *m)
 	wbuf_u8(out, m->spare);
 	wbuf_u8(out, m->leaving);
 	wbuf_u8(out, m->drained);
+	wbuf_str(out, m->unfit);
 	wbuf_u32(out, m->plan);
 	wbuf_u32(out, m->world);
 	wbuf_u32(out, m->n);
@@ -219,6 +220,7 @@ void peer_capacity_get(struct rbuf *r, struct peer_capacity *m)
 	m->spare = get_bool(r);
 	m->leaving = get_bool(r);
 	m->drained = get_bool(r);
+	get_text(r, m->unfit, sizeof(m->unfit));
 	m->plan = rbuf_u32(r);
 	m->world = rbuf_u32(r);
 	m->n = rbuf_u32(r);
@@ -248,7 +250,7 @@ int peer_capacity_check(const struct peer_capacity *m, struct err *err)
 int peer_request_check(const struct peer_request *m, struct err *err)
 {
 	bool drain = wire_command_is_drain(&m->command), answered = m->token;
-	return drain != answered || m->command.kind == COMMAND_REMOVE
+	return drain != answered || m->command.kind == COMMAND_REMOVE || m->command.kind == COMMAND_CLEAR
 		       ? peer_bad(PEER_REQUEST, err, "kind", m->command.kind)
 		       : wire_command_check(&m->command, err);
 }

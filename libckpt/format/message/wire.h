@@ -243,6 +243,7 @@ enum wire_command_kind {
 	COMMAND_FAULTED,  /* asks what has become of it, or tells that of one that was allowed */
 	COMMAND_REMOVE,   /* a node that is not there is to be forgotten by the cluster; of no job */
 	COMMAND_ROLLBACK, /* the job goes back to an earlier step, in a new epoch */
+	COMMAND_CLEAR,    /* the failures of a node are forgotten; of no job */
 };
 
 enum fault_outcome { FAULT_PENDING = 0, FAULT_FIRED, FAULT_NOT_FIRED, FAULT_OUTCOME_END };

@@ -104,13 +104,14 @@ void wire_command_get(struct rbuf *r, struct wire_command *m)
 
 int wire_command_check(const struct wire_command *m, struct err *err)
 {
-	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_ROLLBACK)
+	if (m->kind < COMMAND_FLUSH || m->kind > COMMAND_CLEAR)
 		return err_set(err, -EBADMSG, "COMMAND message with kind %u", m->kind);
-	if (*m->job && m->kind == COMMAND_REMOVE)
+	bool of_node = m->kind == COMMAND_REMOVE || m->kind == COMMAND_CLEAR;
+	if (*m->job && of_node)
 		return err_set(err, -EBADMSG, "COMMAND message of kind %u with a job", m->kind);
 	if (*m->job && name_check("job", m->job, sizeof(m->job), err))
 		return -EBADMSG;
-	bool names = wire_command_is_drain(m) || m->kind == COMMAND_REMOVE;
+	bool names = wire_command_is_drain(m) || of_node;
 	if (names != (*m->node != '\0'))
 		return err_set(err, -EBADMSG, "COMMAND message of kind %u %s a node", m->kind,
 			       names ? "without" : "with");

@@ -11,6 +11,7 @@
 #define REPO_MARK "ckpt-repository"
 #define REPO_MARK_TEXT "ckpt-repository 1\n"
 #define REPO_LOCK ".lock"            /* held by the daemon that writes here (disk_lock) */
+#define REPO_LEMONS ".lemons"        /* how often nodes have failed, where no registry has it */
 #define REPO_ABANDONED ".abandoned-" /* prefix of half-written directories that were renamed out of the way */
 #define REPO_TRASH ".trash-"         /* prefix of directories that are being deleted (store/manage/trash.h) */
 #define REPO_GC_LOCK ".gc-lock"      /* held by whoever decides what goes (trash_lock) */

@@ -96,7 +96,7 @@ extern struct fake_registry {
 	unsigned nrecords;
 	int commit_rc;
 	unsigned commits, compares; /* so far; of the last one */
-	char key[REGISTRY_KEY_MAX], value[256];
+	char key[REGISTRY_KEY_MAX], value[1024];
 	bool leased;
 	bool up[FAKE_RECORDS]; /* by node: there is a session with it */
 } fake_registry;

@@ -176,7 +176,7 @@ Test(participation, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
 {
 	halt_of_the_other();
 	list_remove(&job.link);
-	hosts_node_down(&here.control, 1, "it is down");
+	hosts_node_down(&here.control, 1, -ECONNRESET, "it is down");
 	cr_assert_eq(host_view(&here.control, "main").attending, 0u);
 	list_push(&here.jobs.list, &job.link);
 	participation_join(&job);

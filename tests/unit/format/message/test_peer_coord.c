@@ -81,6 +81,7 @@ static struct peer_report a_report(enum peer_type type)
 						      .processes = 2,
 						      .spare = true,
 						      .drained = true,
+						      .unfit = "its memory has errors",
 						      .plan = 3,
 						      .world = 6,
 						      .n = 2,
@@ -341,6 +342,8 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	refused(&r, "kind 11");
 	r.request.command = (struct wire_command){.kind = COMMAND_ROLLBACK, .back.to = {600, 5}};
 	refused(&r, "kind 12");
+	r.request.command = (struct wire_command){.kind = COMMAND_CLEAR, .node = "n1"};
+	refused(&r, "kind 13");
 	r.request.command = (struct wire_command){.kind = COMMAND_DRAIN};
 	refused(&r, "without a node");
 	r = a_report(PEER_REPLICA_DIGESTS);

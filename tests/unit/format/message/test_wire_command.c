@@ -95,6 +95,10 @@ Test(wire_command, a_removal_names_a_node_and_no_job)
 	cr_assert_eq(sent(&c, &out), -EBADMSG);
 	c = (struct wire_command){.kind = COMMAND_REMOVE};
 	cr_assert_eq(sent(&c, &out), -EBADMSG);
+	c = (struct wire_command){.kind = COMMAND_CLEAR, .node = "n1"};
+	cr_assert_eq(sent(&c, &out), 0);
+	c = (struct wire_command){.kind = COMMAND_CLEAR};
+	cr_assert_eq(sent(&c, &out), -EBADMSG);
 }
 
 Test(wire_command, a_rollback_goes_to_a_step_that_can_have_been_saved)
