@@ -28,6 +28,24 @@ def test_a_killed_rank(tmp_path, undisturbed, step):
     assert "was killed by signal 9" in said and pages.end(said) == undisturbed, said
 
 
+FSDP2 = [("from ckpt.integrations", "from lightning.pytorch.strategies import ModelParallelStrategy\nfrom torch.distributed.fsdp import fully_shard\n"
+          "from ckpt.integrations"),
+         ("    def training_step", "    def configure_model(self):\n        for layer in (self.layers[0], self.layers[2], self.layers):\n"
+          "            fully_shard(layer, mesh=self.device_mesh[\"data_parallel\"])\n\n    def training_step"),
+         ('strategy="ddp"', 'strategy=ModelParallelStrategy(2, 1, process_group_backend="gloo")'), ("t.detach()", "t.full_tensor().detach()")]
+
+
+def test_a_killed_rank_with_fsdp2(tmp_path):
+    """The program of the page with another strategy."""
+    program = pages.program(PAGE, "fit.py", tmp_path)
+    for old, new in FSDP2:
+        assert program.read_text().count(old) == 1
+        program.write_text(program.read_text().replace(old, new))
+    alone = pages.end(pages.run(2, "alone", tmp_path / "store", program))
+    said = pages.run(2, "killed", tmp_path / "store", program, inject="kill:rank=1@step=27")
+    assert "was killed by signal 9" in said and pages.end(said) == alone, said
+
+
 class Knows:
     """A loader that knows its position."""
 
