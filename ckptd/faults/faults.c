@@ -92,8 +92,34 @@ static int break_disk(const struct jobs *jobs, struct fault_record *f, struct er
 	return 0;
 }
 
-static int do_cause(struct jobs *jobs, struct job *job, struct fault_record *f, struct err *err)
+static int jump(struct faults *faults, struct fault_record *f, struct err *err)
 {
+	const struct fault_record *other;
+	for (uint32_t i = 0; (other = fault_log_at(&faults->log, i)); i++)
+		if (other != f && other->entry == f->entry && other->outcome == FAULT_PENDING)
+			return err_set(err, -EBUSY, "the time of day is ahead already");
+	f->deadline_ns = f->caused_ns + f->for_ms * CLOCK_NS_PER_MS;
+	clock_wall_jump(FAULT_JUMP_NS);
+	snprintf(f->text, sizeof(f->text), "the time of day is a day ahead for %lu ms", (unsigned long)f->for_ms);
+	return 0;
+}
+
+/* It was read when the fault was caused, and is read again. */
+static void look_jumped(const struct jobs *jobs, struct fault_record *f)
+{
+	uint64_t now = clock_now(), took = now - f->caused_ns, ahead = clock_wall() - f->wall_ns - took;
+	if (now < f->deadline_ns)
+		return;
+	clock_wall_jump(0);
+	bool is = ahead > FAULT_JUMP_NS / 2 && ahead < 2 * FAULT_JUMP_NS;
+	fault_log_end(jobs, f, is ? FAULT_FIRED : FAULT_NOT_FIRED,
+		      "the time of day was %.1f h ahead for %lu ms, and is back", (double)ahead / 3600e9,
+		      (unsigned long)(took / CLOCK_NS_PER_MS));
+}
+
+static int do_cause(struct faults *faults, struct job *job, struct fault_record *f, struct err *err)
+{
+	const struct jobs *jobs = faults->jobs;
 	char text[FAULT_BITS_TEXT] = "";
 	int rc = 0;
 	if (f->entry->actor == FAULT_BY_COMMAND) {
@@ -102,6 +128,8 @@ static int do_cause(struct jobs *jobs, struct job *job, struct fault_record *f, 
 	}
 	if (f->entry->target == FAULT_AT_STORE)
 		return break_disk(jobs, f, err);
+	if (f->entry->kind == FAULT_CLOCK_JUMP)
+		return jump(faults, f, err);
 	if (f->entry->kind == FAULT_FLIP_REPLICA) {
 		rc = fault_flip_replica(jobs->peers->replica, job->name, f->rank, text, err);
 	} else {
@@ -149,7 +177,7 @@ int faults_cause(struct faults *faults, struct job *job, const struct wire_comma
 	f->caused_ns = clock_now();
 	f->deadline_ns = f->caused_ns + (entry->fires_ms + what->for_ms) * CLOCK_NS_PER_MS;
 	memcpy(f->job, job->name, sizeof(f->job));
-	int rc = do_cause(faults->jobs, job, f, err);
+	int rc = do_cause(faults, job, f, err);
 	if (rc) {
 		*f = (struct fault_record){0};
 		faults->log.last--; /* numbers have no gaps */
@@ -203,6 +231,8 @@ static void look(struct jobs *jobs, struct fault_record *f)
 		look_signalled(jobs, f, rank);
 	else if (f->entry->actor == FAULT_BY_RANK)
 		look_played(jobs, f, rank);
+	else if (f->entry->kind == FAULT_CLOCK_JUMP)
+		look_jumped(jobs, f);
 	else if (f->entry->target == FAULT_AT_STORE && disk_refusals(jobs->storage->disk))
 		fault_log_end(jobs, f, FAULT_FIRED, "a write to the store was refused");
 	if (f->outcome == FAULT_PENDING && clock_now() >= f->deadline_ns)

@@ -37,7 +37,7 @@ uint64_t campaign_default_ms(const struct fault_entry *entry)
 {
 	if (campaign_cuts(entry))
 		return NETWORK_MS;
-	if (entry->target == FAULT_AT_STORE)
+	if (entry->target == FAULT_AT_STORE || entry->kind == FAULT_CLOCK_JUMP)
 		return DISK_MS;
 	return entry->kind == FAULT_SLOW ? SLOW_MS : STOP_MS;
 }

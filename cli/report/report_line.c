@@ -41,6 +41,15 @@ uint64_t line_time(struct report *r, const json_t *line, const char *key)
 	return ns;
 }
 
+uint64_t line_time_of_day(struct report *r, const json_t *line, const char *key)
+{
+	uint64_t ns = line_whole(line, key);
+	if (r->last && ns > r->last + FAULT_JUMP_NS / 2)
+		ns -= FAULT_JUMP_NS;
+	r->last = max_u64(r->last, ns);
+	return ns;
+}
+
 uint64_t time_before(uint64_t ns, double ms)
 {
 	uint64_t back = ms > 0 ? (uint64_t)(fmin(ms, LONGEST_MS) * 1e6) : 0;

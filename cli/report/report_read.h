@@ -33,6 +33,8 @@ bool line_is(const json_t *line, const char *key, const char *text);
 void line_copy(char *dst, size_t size, const json_t *line, const char *key);
 /* Nanoseconds since 1970; the report remembers the last. */
 uint64_t line_time(struct report *r, const json_t *line, const char *key);
+/* As a daemon dated it, whose time of day may have been ahead (clock-jump); once the journal is read. */
+uint64_t line_time_of_day(struct report *r, const json_t *line, const char *key);
 /* So long before, at least 0; of NAN and less than 0 the time itself. */
 uint64_t time_before(uint64_t ns, double ms);
 

@@ -132,6 +132,6 @@ void report_look_at_signs(struct report *r, struct report_fault *f)
 		look_at_lateness(r, f);
 	else if (trace == BY_NETWORK)
 		look_at_network(f);
-	else if (f->end == REPORT_UNSEEN && f->overtaken)
+	else if (trace != BY_NOTHING && f->end == REPORT_UNSEEN && f->overtaken)
 		f->end = REPORT_OVERTAKEN;
 }

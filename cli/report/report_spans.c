@@ -12,7 +12,7 @@ static int take_save(struct report *r, const json_t *line)
 	struct report_save *s = REPORT_MORE(r->saves, SAVES_MAX);
 	if (!s)
 		return -ENOMEM;
-	s->begun = line_time(r, line, "begun_ns");
+	s->begun = line_time_of_day(r, line, "begun_ns");
 	s->durable = durable ? s->begun + durable : 0;
 	s->step = line_whole(line, "step");
 	s->epoch = (uint32_t)line_whole(line, "epoch");
@@ -33,7 +33,7 @@ static int take_recovery(struct report *r, const json_t *line)
 	if (!one->span_ended || r->nodes == 1 || !isnan(line_number(line, "decide_ns"))) {
 		for (int p = 0; p < REPORT_PARTS; p++)
 			one->span[p] = line_number(line, keys[p]) / 1e6;
-		one->span_ended = line_time(r, line, "ended_ns");
+		one->span_ended = line_time_of_day(r, line, "ended_ns");
 	}
 	one->step = line_whole(line, "step");
 	if (!line_is(line, "reason", "start"))

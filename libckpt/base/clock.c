@@ -1,6 +1,9 @@
 #include "base/clock.h"
 
+#include <stdatomic.h>
 #include <time.h>
+
+static _Atomic uint64_t jumped_ns;
 
 static uint64_t read_clock(clockid_t id)
 {
@@ -16,5 +19,10 @@ uint64_t clock_now(void)
 
 uint64_t clock_wall(void)
 {
-	return read_clock(CLOCK_REALTIME);
+	return read_clock(CLOCK_REALTIME) + atomic_load_explicit(&jumped_ns, memory_order_relaxed);
+}
+
+void clock_wall_jump(uint64_t ahead_ns)
+{
+	atomic_store(&jumped_ns, ahead_ns);
 }

@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 enum { FAULT_NAME_MAX = 24, FAULT_TIME_MAX_MS = 86400000 };
+/* By how much the time of day jumps. */
+#define FAULT_JUMP_NS (86400 * 1000000000ull)
 
 /* The numbers stand in messages and arenas: new kinds come at the end. */
 enum fault_kind {
@@ -38,6 +40,7 @@ enum fault_kind {
 	FAULT_PARTITION,
 	FAULT_LINK_SLOW,
 	FAULT_REBOOT,
+	FAULT_CLOCK_JUMP,
 	FAULT_KIND_END
 };
 

@@ -208,18 +208,20 @@ with absent rank=4
 at 1s kill-node node=1
 with kill rank=5
 with disk-full node=0 for=8s
+at 2s clock-jump node=2 for=2s
+with kill rank=2
 """
 
 
 @case("faults that come together come at once, whatever the job does about the first, and all that was promised holds")
 def _():
     document = campaign(TOGETHER, "together")
-    equal([document["fired"], document["exit"]], [6, 0])
+    equal([document["fired"], document["exit"]], [8, 0])
     equal(document["params"], document["calm_params"])
     lines = [json.loads(line) for line in (top / "together" / "journal").read_text().splitlines()]
     faults = [line for line in lines if line["event"] == "fault"]
-    equal([line["kind"] for line in faults], ["kill", "kill-daemon", "absent", "kill-node", "kill", "disk-full"])
-    for group in faults[:3], faults[3:]:
+    equal([line["kind"] for line in faults], ["kill", "kill-daemon", "absent", "kill-node", "kill", "disk-full", "clock-jump", "kill"])
+    for group in faults[:3], faults[3:6], faults[6:]:
         expect(all(line["wall_ns"] - group[0]["wall_ns"] < 3e9 for line in group), "the job was not waited for", group)
 
 

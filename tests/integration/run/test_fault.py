@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 import single_node
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run, top
@@ -125,6 +126,21 @@ def _():
         equal(job.daemon.process.wait(DEADLINE), -9)
         job.daemon.start()
         until(job.job, "the job comes back")
+
+
+@case("the time of day jumps by a day and back, and saves go on")
+def _():
+    with Job() as job:
+        def ahead():
+            return job.daemon.status()["now_ns"] / 1e9 - time.time()
+
+        child = subprocess.Popen([CKPT, "fault", "clock-jump", "--for", "4s", "--socket", job.daemon.socket], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        until(lambda: 86000 < ahead() < 87000, "it is ahead")
+        has(job.fault("clock-jump", "--for", "1s", code=FAILED), "is ahead already")
+        step = job.job()["saves"]["durable"]["step"]
+        until(lambda: job.job()["saves"]["durable"]["step"] > step, "a save meanwhile")
+        has(child.communicate(timeout=DEADLINE)[0], "clock-jump has fired after ", "was 24.0 h ahead for 4")
+        expect(abs(ahead()) < 60, ahead())
 
 
 @case("what cannot be is refused, with what to do")

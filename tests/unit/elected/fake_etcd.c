@@ -62,6 +62,11 @@ uint64_t clock_wall(void)
 	return now_ns;
 }
 
+void clock_wall_jump(uint64_t ahead_ns)
+{
+	(void)ahead_ns;
+}
+
 int clock_ms_until(uint64_t deadline)
 {
 	return deadline > now_ns ? (int)((deadline - now_ns) / CLOCK_NS_PER_MS) : 0;

@@ -188,6 +188,17 @@ Test(campaign_judge, what_is_left_behind_is_found)
 	cr_expect_str_eq(judge(DURABLE("10") END), "left ");
 }
 
+/* The journal ends at 5000, the daemon's time of day was 86400 s ahead. */
+Test(campaign_judge, a_recovery_that_is_dated_a_day_ahead_is_judged_by_when_it_was)
+{
+	put("spans", RECOVERY("9", "86400000002000", "null"));
+	cr_expect_str_eq(judge("{\"event\":\"durable\",\"step\":10,\"epoch\":1,\"wall_ns\":4000}\n" FAULT("clock-jump",
+													  "0") END),
+			 "", "it was durable after that");
+	put("spans", RECOVERY("9", "86400000009000", "null"));
+	cr_expect_str_eq(judge(DURABLE("10") FAULT("clock-jump", "0") END), "restored ");
+}
+
 #define REPLICATED(step) "{\"event\":\"replicated\",\"step\":" step ",\"epoch\":1,\"wall_ns\":1000}\n"
 
 Test(campaign_judge, what_was_replicated_before_a_node_was_killed_must_be_restored)
