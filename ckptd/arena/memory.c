@@ -458,6 +458,10 @@ struct step_id memory_deviated(const struct memory *mem, struct step_id id)
 
 void memory_publish(struct memory *mem, const struct level *level)
 {
+	/* What a restore has brought from storage is in memory again, as only captured: whoever waits for that save would wait for ever. */
+	uint32_t was = memory_shown(mem, level->id);
+	if (was >= LEVEL_DURABLE && (uint32_t)level->level < was)
+		return;
 	struct arena_status *s = status_of(mem, level->id);
 	uint32_t seq = change_begin(mem, s);
 	atomic_store(&s->epoch, level->id.epoch);

@@ -368,6 +368,16 @@ Test(memory, the_ring_keeps_an_end_that_comes_late_as_long_as_any_other)
 	cr_assert_null(shown(m.mem[0], late));
 }
 
+Test(memory, what_is_durable_is_not_shown_as_less_when_a_restore_has_brought_it)
+{
+	memory_publish(m.mem[0], &(struct level){.id = id, .level = LEVEL_DURABLE, .late_phase = LATE_VERIFY});
+	memory_publish(m.mem[0], &(struct level){.id = id, .level = LEVEL_CAPTURED});
+	cr_expect_eq(shown(m.mem[0], id)->level, LEVEL_DURABLE);
+	cr_expect_eq(shown(m.mem[0], id)->late_phase, LATE_VERIFY, "it may still be read back");
+	memory_publish(m.mem[0], &(struct level){.id = id, .level = LEVEL_DURABLE, .error = -EBADMSG});
+	cr_expect_eq(shown(m.mem[0], id)->error, -EBADMSG, "damage that is found later is told");
+}
+
 Test(memory, the_order_of_changes_outlives_the_end_of_their_numbers)
 {
 	struct step_id first = {.step = 1, .epoch = 2};
