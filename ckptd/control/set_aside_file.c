@@ -19,6 +19,9 @@
 
 #define RETRY_NS (CLOCK_NS_PER_S / 2)
 
+/* Of nodes that have failed: a store may belong to somebody else, and be made to fill the memory. */
+enum { NODES_MAX = 2048 };
+
 /* Operators who wait until it is written. */
 struct waits {
 	struct waits *next;
@@ -52,14 +55,13 @@ static void answer(struct waits **all, int rc, const char *why)
 
 static void encode(const struct control *control, struct wbuf *out)
 {
-	bool first = true;
+	unsigned n = 0;
 	jout_raw(out, "{\"schema\":1,\"nodes\":[");
-	for (const struct set_aside *s = control->set_aside; s; s = s->next) {
+	for (const struct set_aside *s = control->set_aside; s && n < NODES_MAX; s = s->next) {
 		if (!s->lemon.n)
 			continue;
-		jout_raw(out, first ? "\n" : ",\n");
+		jout_raw(out, n++ ? ",\n" : "\n");
 		lemon_put(&s->lemon, out);
-		first = false;
 	}
 	jout_raw(out, "]}\n");
 }
@@ -117,15 +119,19 @@ static int read_all(struct control *control, const void *text, size_t len, struc
 	struct set_aside *s;
 	struct jin in;
 	uint32_t seen = 0;
+	unsigned n = 0;
 	jin_open(&in, text, len, REPO_LEMONS, err);
 	jin_object(&in);
 	for (int k; (k = jin_member(&in, keys, &seen)) >= 0;) {
 		if (k == 0)
 			jin_u64(&in, 1);
 		else
-			for (jin_array(&in); jin_element(&in);)
+			for (jin_array(&in); jin_element(&in);) {
+				if (n++ == NODES_MAX)
+					jin_fail(&in, "it has more than %d nodes", NODES_MAX);
 				if (!lemon_read(&in, &is) && (s = set_aside_get(control, is.name)))
 					s->lemon = is;
+			}
 	}
 	jin_require(&in, keys, seen, 3);
 	return jin_close(&in);
@@ -143,7 +149,7 @@ void set_aside_load(struct control *control)
 		.control = control, .store = control->runtime->config.store, .work = {.run = run, .done = written}};
 	control->set_aside_file = f;
 	int rc = disk_read_file(control->storage->disk, control->storage->root, REPO_LEMONS,
-				(uint64_t)LEMON_BYTES_MAX * ROSTER_NODES_MAX, &text, &len, &err);
+				(uint64_t)LEMON_BYTES_MAX * NODES_MAX, &text, &len, &err);
 	if (!rc)
 		rc = read_all(control, text, len, &err);
 	if (rc && rc != -ENOENT)
