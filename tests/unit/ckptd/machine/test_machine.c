@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "config/setting.h"
 #include "machine/memory_errors.h"
+#include "scratch.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -10,13 +11,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char store[64];
+static char store[SCRATCH_MAX];
 static struct config config;
 static struct machine *m;
 
 static void put(const char *name, const char *text)
 {
-	char path[300];
+	char path[SCRATCH_MAX + 128];
 	snprintf(path, sizeof(path), "%s/" MEMORY_ERRORS_DIR "/mc0/%s", store, name);
 	for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
 		*at = '\0';
@@ -30,8 +31,7 @@ static void put(const char *name, const char *text)
 /* The store is the root of sysfs, too. */
 static void setup(void)
 {
-	snprintf(store, sizeof(store), "/tmp/machine-XXXXXX");
-	cr_assert_not_null(mkdtemp(store));
+	scratch_new(store);
 	put("ce_count", "0");
 	put("ue_count", "0");
 	setenv("CKPT_SYSFS", store, 1);
@@ -41,7 +41,12 @@ static void setup(void)
 	cr_assert_eq(machine_new(&config, &m, NULL), 0);
 }
 
-TestSuite(machine, .init = setup);
+static void teardown(void)
+{
+	scratch_remove(store);
+}
+
+TestSuite(machine, .init = setup, .fini = teardown);
 
 static uint64_t deadline(void)
 {

@@ -1,4 +1,5 @@
 #include "machine/memory_errors.h"
+#include "scratch.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char root[64], path[256];
+static char root[SCRATCH_MAX], path[SCRATCH_MAX + 256];
 
 static void put(const char *name, const char *text)
 {
@@ -23,11 +24,15 @@ static void put(const char *name, const char *text)
 
 static void setup(void)
 {
-	snprintf(root, sizeof(root), "/tmp/edac-XXXXXX");
-	cr_assert_not_null(mkdtemp(root));
+	scratch_new(root);
 }
 
-TestSuite(memory_errors, .init = setup);
+static void teardown(void)
+{
+	scratch_remove(root);
+}
+
+TestSuite(memory_errors, .init = setup, .fini = teardown);
 
 Test(memory_errors, are_counted_over_all_controllers)
 {
