@@ -123,8 +123,7 @@ static void obey(struct job *job, const struct peer_order *order)
 		member_joined(job, &order->joined);
 		return;
 	case PEER_LOOK:
-		if (job->nlocal) /* else it had, and has left its participant: nobody would tell it how that ends */
-			restore_look(&job->restore, &order->look);
+		restore_look(&job->restore, &order->look);
 		return;
 	case PEER_RESTORE_FETCH:
 		restore_fetch(&job->restore, &order->bring);
@@ -225,6 +224,8 @@ void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 	case PEER_ANSWER:
 		return;
 	default:
+		if (!job->nlocal)
+			return; /* meant for the participant that it has left: a plan may overtake what waits for a record */
 		job->refusal = (struct repeat){0};
 		job->refused[0] = 0;
 		resize_apart(job, false);

@@ -136,6 +136,19 @@ Test(participation, who_contradicts_the_job_does_not_ask_again)
 	cr_expect_eq(job.join_ns, 0u);
 }
 
+/* The plan that took its ranks away may be here before the epoch that the loss of one of them raised. */
+Test(participation, a_node_without_ranks_enters_no_epoch)
+{
+	static const enum peer_type late[] = {PEER_RAISE, PEER_ADOPT, PEER_RESUME, PEER_LOOK, PEER_JOINED};
+	job.nlocal = 0;
+	job.world = 0;
+	for (size_t i = 0; i < sizeof(late) / sizeof(*late); i++)
+		orders_obey(&here.dispatch, &(struct peer_order){.type = late[i], .job = "main", .word = {.epoch = 2}});
+	cr_expect_eq(job.epoch, 0u);
+	cr_expect_eq(host_view(&here.control, "main").attending, 0u, "it says that it waits to enter");
+	cr_expect(restore_idle(&job.restore));
+}
+
 static void ask(enum wire_command_kind kind)
 {
 	struct wire_answer answer = {0};
