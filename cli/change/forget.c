@@ -329,7 +329,8 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	{"keep-last", OPTION_NUMBER, "N", "keep the newest N"},
 	{"keep-every", OPTION_NUMBER, "STEPS", "keep those whose step is a multiple of this"},
-	{"keep-within", OPTION_TEXT, "TIME", "keep those that were committed within this time: 90m, 36h, 7d"},
+	{"keep-within", OPTION_TEXT, "TIME",
+	 "keep those that were committed within this time before the newest: 90m, 36h, 7d"},
 	{"keep-hourly", OPTION_NUMBER, "N", "keep the newest of each of the last N hours that have one"},
 	{"keep-daily", OPTION_NUMBER, "N", "keep the newest of each of the last N days that have one"},
 	{"earlier-runs", OPTION_FLAG, NULL,

@@ -200,7 +200,7 @@ const struct setting settings[] = {
 	 .help = "keep checkpoints whose step is a multiple of STEPS; 0: not a rule"},
 	{"keep-within", JOB(keep_within_ms), .type = SETTING_DURATION, .flag = "keep-within", .env = "CKPT_KEEP_WITHIN",
 	 .value = "TIME", .fallback = "0", .max = KEEP_TIME_MAX,
-	 .help = "keep checkpoints that were committed within this time; 0: not a rule"},
+	 .help = "keep checkpoints that were committed within this time before the newest; 0: not a rule"},
 	{"keep-hourly", JOB(keep_hourly), .type = SETTING_COUNT, .flag = "keep-hourly", .env = "CKPT_KEEP_HOURLY",
 	 .value = "N", .fallback = "0", .max = KEEP_MAX,
 	 .help = "keep the newest checkpoint of each of the last N hours with one; 0: not a rule"},

@@ -1,5 +1,6 @@
 #include "store/manage/retention.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 
 #include <stdio.h>
@@ -20,9 +21,19 @@ static unsigned protection(const struct retention_item *item)
 }
 
 /* A clock that was set back makes times of the future: they are kept. */
-static bool within(const struct retention_item *item, uint64_t now, uint64_t ns)
+static bool within(const struct retention_item *item, uint64_t end, uint64_t ns)
 {
-	return item->committed_ns >= now || now - item->committed_ns <= ns;
+	return item->committed_ns >= end || end - item->committed_ns <= ns;
+}
+
+/* The time before which keep_within counts: what is committed tells it, so that a clock that is ahead makes nothing old. */
+static uint64_t newest_commit(const struct retention_item *items, size_t n, uint64_t now)
+{
+	uint64_t newest = 0;
+	for (size_t i = 0; i < n; i++)
+		if (!items[i].damaged)
+			newest = max_u64(newest, items[i].committed_ns);
+	return min_u64(newest, now);
 }
 
 static void keep_newest(struct retention_item *items, size_t n)
@@ -71,8 +82,9 @@ static void keep_every(struct retention_item *items, size_t n, uint64_t steps)
 
 static void keep_within(struct retention_item *items, size_t n, uint64_t now, uint64_t ns)
 {
+	uint64_t end = newest_commit(items, n, now);
 	for (size_t i = 0; ns && i < n; i++)
-		if (!items[i].damaged && within(&items[i], now, ns))
+		if (!items[i].damaged && within(&items[i], end, ns))
 			items[i].keep |= RETENTION_WITHIN;
 }
 

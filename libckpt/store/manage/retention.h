@@ -19,7 +19,7 @@
 struct retention_policy {
 	uint32_t keep_last;      /* the newest so many */
 	uint64_t keep_every;     /* those whose step is a multiple; of one step in several epochs, the newest */
-	uint64_t keep_within_ns; /* those committed within this time before now */
+	uint64_t keep_within_ns; /* those committed within this time before the newest */
 	uint32_t keep_hourly;    /* the newest one of each of the last so many hours in which one was committed */
 	uint32_t keep_daily;     /* likewise of days */
 	bool give_up_runs;       /* nothing protects earlier runs */
@@ -55,7 +55,7 @@ struct retention_item {
 enum { RETENTION_TEXT_MAX = 192 };
 
 /* Decides for the committed checkpoints of one job, ordered by (epoch, step), oldest first (repo_scan). Returns how many may go.
- * now: clock_wall(). Thread-safe. */
+ * now: clock_wall(); it bounds a commit time that lies ahead. Thread-safe. */
 size_t retention_apply(const struct retention_policy *policy, uint64_t now, struct retention_item *items, size_t n);
 
 /* The reasons in words, for people: "pinned, last, daily"; "" for none. */

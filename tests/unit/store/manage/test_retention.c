@@ -62,7 +62,7 @@ Test(retention, each_rule_keeps_its_own)
 		{{.keep_last = 3}, "800 900 1000"},
 		{{.keep_last = UINT32_MAX}, "100 200 300 400 500 600 700 800 900 1000"},
 		{{.keep_every = 400}, "400 800 1000"},
-		{{.keep_within_ns = HOUR}, "900 1000"},
+		{{.keep_within_ns = HOUR}, "800 900 1000"},
 		{{.keep_within_ns = 1}, "1000"},
 		{{.keep_hourly = 2}, "800 1000"},
 		{{.keep_daily = 7}, "400 1000"},
@@ -113,7 +113,7 @@ Test(retention, damaged_ones_take_nobodys_place)
 	items[4].damaged = items[3].damaged = true;
 	cr_assert_str_eq(apply(&(struct retention_policy){.keep_last = 2}, items, 5), "200 300 500");
 	cr_assert_str_eq(apply(&(struct retention_policy){.keep_hourly = 1}, items, 5), "300 500");
-	cr_assert_str_eq(apply(&(struct retention_policy){.keep_within_ns = 2 * HOUR}, items, 5), "200 300 500");
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_within_ns = HOUR}, items, 5), "100 200 300 500");
 }
 
 Test(retention, pinned_tagged_and_used_ones_stay_and_say_why)
@@ -154,6 +154,20 @@ Test(retention, a_clock_that_was_set_back_deletes_nothing_new)
 	series(items, 3);
 	items[1].committed_ns = NOW + 5 * HOUR;
 	cr_assert_str_eq(apply(&(struct retention_policy){.keep_within_ns = 1}, items, 3), "200 300");
+}
+
+/* Of a node, or of the machine where somebody asks. */
+Test(retention, a_clock_that_is_ahead_makes_nothing_old)
+{
+	struct retention_item items[4];
+	const struct retention_policy hour = {.keep_within_ns = HOUR};
+	series(items, 4);
+	cr_assert_eq(retention_apply(&hour, NOW + 48 * HOUR, items, 4), 1);
+	cr_assert_str_eq(kept(items, 4), "200 300 400");
+	items[0].damaged = true;
+	items[0].committed_ns = NOW + 24 * HOUR;
+	cr_assert_eq(retention_apply(&hour, NOW + 48 * HOUR, items, 4), 1, "nor what is damaged");
+	cr_assert_str_eq(kept(items, 4), "200 300 400");
 }
 
 /* Whatever happened before: what must stay, stays. */
