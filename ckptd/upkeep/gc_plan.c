@@ -118,8 +118,8 @@ static int collect_litter(struct gc_plan *p)
 {
 	AUTO_FREE struct litter *list = NULL;
 	size_t n;
-	uint64_t now = clock_wall();
 	int rc = litter_find(&p->repo, p->job[0] ? p->job : NULL, &list, &n, &p->err);
+	uint64_t now = !rc && n ? litter_now(&p->repo) : 0;
 	for (size_t i = 0; !rc && i < n; i++)
 		if (litter_due(&list[i], now, p->collect_after_ns))
 			take_litter(p, &list[i]);

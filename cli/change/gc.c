@@ -28,7 +28,6 @@ struct collecting {
 static int find(struct collecting *c, const char *job, uint64_t older)
 {
 	struct err err = {0};
-	uint64_t now = clock_wall();
 	int rc = litter_find(c->cli->repo, job, &c->litter, &c->n, &err);
 	if (rc < 0)
 		return cli_fail(c->cli, exit_code_of(rc), "%s", err.text);
@@ -36,6 +35,7 @@ static int find(struct collecting *c, const char *job, uint64_t older)
 	c->frees = calloc(c->n + 1, sizeof(*c->frees));
 	if (!c->fates || !c->frees)
 		return cli_fail(c->cli, EXIT_FAILED, "out of memory");
+	uint64_t now = c->n ? litter_now(c->cli->repo) : 0;
 	for (size_t i = 0; i < c->n; i++)
 		c->fates[i] = litter_due(&c->litter[i], now, older) ? FATE_DUE : FATE_YOUNG;
 	return EXIT_OK;

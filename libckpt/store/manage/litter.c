@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +175,26 @@ int litter_find(struct repo *repo, const char *job, struct litter **out, size_t 
 	*out = w.list;
 	*n = w.n;
 	return 0;
+}
+
+static int make_file(struct repo *repo, const char *name)
+{
+	struct disk_op op = {.kind = DISK_OPEN, .dir = repo->root, .name = name, .flags = DISK_CREATE};
+	int file = disk_do(repo->disk, &op);
+	return file < 0 ? file : disk_close_file(repo->disk, file);
+}
+
+uint64_t litter_now(struct repo *repo)
+{
+	char name[64];
+	struct disk_stat st;
+	uint64_t now = clock_wall();
+	snprintf(name, sizeof(name), TEMPORARY "now.%lx", (unsigned long)now);
+	if (make_file(repo, name))
+		return now;
+	int rc = disk_stat_at(repo->disk, repo->root, name, &st);
+	disk_do(repo->disk, &(struct disk_op){.kind = DISK_UNLINK, .dir = repo->root, .name = name});
+	return rc ? now : min_u64(now, st.mtime_ns);
 }
 
 bool litter_due(const struct litter *l, uint64_t now, uint64_t older_ns)

@@ -136,6 +136,24 @@ Test(litter, is_due_by_age_but_trash_at_once)
 	cr_expect(litter_due(&l, 500, 100));
 }
 
+Test(litter, a_clock_that_is_ahead_makes_nothing_old)
+{
+	AUTO_FREE struct litter *list = NULL;
+	size_t n, left;
+	strew();
+	cr_assert_eq(litter_find(&repo, NULL, &list, &n, &err), 0, "%s", err.text);
+	clock_wall_jump(48ull * 3600 * CLOCK_NS_PER_S);
+	uint64_t wall = clock_wall(), now = litter_now(&repo);
+	clock_wall_jump(0);
+	cr_expect_lt(now, wall - 47ull * 3600 * CLOCK_NS_PER_S);
+	for (size_t i = 0; i < n; i++)
+		if (list[i].kind == LITTER_TEMPORARY || list[i].kind == LITTER_UNFINISHED)
+			cr_expect(!litter_due(&list[i], now, 0), "%s", list[i].name);
+	free(steal_ptr(&list));
+	cr_assert_eq(litter_find(&repo, NULL, &list, &left, &err), 0, "%s", err.text);
+	cr_expect_eq(left, n, "it leaves nothing behind");
+}
+
 static void written_at(const char *name, time_t s)
 {
 	char path[1024];
