@@ -263,9 +263,17 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 	coord_withhold(c);
 }
 
+/* A loss may have raised the epoch while the request was on its way: it holds all the same. One that is older than the last rollback does
+ * not: several nodes may ask for the same reason. */
+static bool may_go_back(struct coord *c, struct coord_from from)
+{
+	bool overtaken = !c->fresh && c->nodes[from.node].ranks && from.epoch && from.epoch <= c->epoch;
+	return (overtaken || coord_current(c, from)) && rollbacks_last(&c->back) <= from.epoch;
+}
+
 void coord_rollback(struct coord *c, struct coord_from from, const struct wire_rollback *to)
 {
-	if (!coord_current(c, from) || to->to.epoch > c->epoch)
+	if (!may_go_back(c, from) || to->to.epoch > c->epoch)
 		return;
 	rollbacks_add(&c->back, (struct rollback){.at = c->epoch + 1, .to = to->to});
 	coord_raise(c, "the job goes back to step %lu of epoch %u: %s", (unsigned long)to->to.step, to->to.epoch,

@@ -156,7 +156,7 @@ void coord_invalidate_plan(struct coord *c, const char *why);
 void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
 
 /* The job goes back: a new epoch begins, in which, and in all later ones, what is newest is looked for among what is as old as that, and
- * what is saved from then on. Who asks from another epoch changes nothing. */
+ * what is saved from then on. Who asked in an epoch before the last rollback changes nothing: several may ask for the same reason. */
 void coord_rollback(struct coord *c, struct coord_from from, const struct wire_rollback *to);
 
 /* The world is about to change: if it has been entered, a new epoch begins, and until coord_release nobody enters it. What cannot be

@@ -113,6 +113,36 @@ Test(coord_rollback, a_job_that_goes_back_begins_an_epoch_and_restores_nothing_l
 	cr_expect_eq(step_compare(told[0].look.back.of[0].to, to.to), 0);
 }
 
+Test(coord_rollback, a_loss_in_the_same_moment_does_not_undo_it)
+{
+	const struct coord_from asked = from(1);
+	join_all();
+	slow_record = true;
+	coord_lost(coord, from(2), 2, true, "killed");
+	coord_rollback(coord, asked, &(struct wire_rollback){.to = {15, 1}, .reason = "as told"});
+	cr_expect_eq(coord_view(coord).back.of[0].at, 4, "the loss had begun an epoch of its own");
+	record(3);
+	record(4);
+	slow_record = false;
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_str_eq(told[n].text, "the job goes back to step 15 of epoch 1: as told");
+	coord_rollback(coord, asked, &(struct wire_rollback){.to = {10, 1}, .reason = "another node saw it, too"});
+	cr_expect_eq(coord_view(coord).back.n, 1);
+	cr_expect_eq(coord_view(coord).epoch, 4);
+	ask(STEP_NEWEST);
+	cr_expect_eq(rollbacks_last(&told[0].look.back), 4);
+}
+
+Test(coord_rollback, who_has_no_rank_or_asks_from_an_epoch_to_come_is_not_heard)
+{
+	join_all();
+	coord_rollback(coord, (struct coord_from){.node = 1, .epoch = 3}, &(struct wire_rollback){.to = {15, 1}});
+	coord_rollback(coord, (struct coord_from){.node = 1}, &(struct wire_rollback){.to = {15, 1}});
+	coord_gone(coord, 1, "its node is lost");
+	coord_rollback(coord, (struct coord_from){.node = 1, .epoch = 2}, &(struct wire_rollback){.to = {15, 1}});
+	cr_expect_eq(coord_view(coord).back.n, 0);
+}
+
 Test(coord_rollback, a_job_cannot_go_back_to_an_epoch_to_come)
 {
 	join_all();
