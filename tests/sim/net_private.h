@@ -1,5 +1,5 @@
-/* The parts of the simulated net: sessions and what travels in them (net_session.c), copies (net_copy.c), and what nodes and tests call
- * (net_sim.c). For these alone. */
+/* The parts of the simulated net: sessions and what travels in them (net_session.c), copies (net_copy.c), messages that
+ * come once more (net_stale.c), and what nodes and tests call (net_sim.c). For these alone. */
 #ifndef CKPT_SIM_NET_PRIVATE_H
 #define CKPT_SIM_NET_PRIVATE_H
 
@@ -81,6 +81,19 @@ struct net {
 	struct net_counts counts;
 };
 
+/* What nodes have heard: a ring. */
+enum { NET_SIM_STALE = 400 };
+struct net_stale {
+	unsigned per_thousand;
+	uint64_t n; /* ever */
+	struct stale_message {
+		unsigned from, to;
+		uint16_t type;
+		size_t len;
+		uint8_t *body;
+	} kept[NET_SIM_STALE];
+};
+
 struct net_world {
 	struct net *nets[NET_SIM_NODES];
 	unsigned n;                                          /* nodes above these were never there */
@@ -89,6 +102,7 @@ struct net_world {
 	uint64_t rate[NET_SIM_NODES][NET_SIM_NODES], busy_ns[NET_SIM_NODES][NET_SIM_NODES];
 	uint64_t numbers;
 	struct net_faults faults;
+	struct net_stale stale;
 	struct net_sim_counts counts;
 };
 
@@ -105,6 +119,11 @@ void session_free(struct session *s);
 void connect_to(struct net *net, unsigned peer);
 /* The session is over for one side, its copies go to `ops`. told: the other side hears of it as soon as something gets through. */
 void leave(struct net *net, struct session *s, struct list *ops, bool told, int rc);
+
+/* net_stale.c: a message has come; perhaps another one comes once more. */
+void stale_keep(const struct net *net, unsigned peer, const struct frame *f);
+void stale_hear(struct net *net, unsigned peer, const struct frame *now);
+void stale_forget(void);
 
 /* net_attend.c */
 /* A session is there now; a frame has come; a message is on its way. */

@@ -49,6 +49,8 @@ static bool next_frame(struct net *net, struct session *s)
 		if (!beat && !end) {
 			net->counts.messages_in++;
 			net->events.message(net->events.arg, peer, f->type, f->body, f->len);
+			stale_hear(net, peer, f);
+			stale_keep(net, peer, f);
 		}
 		free(f);
 		if (end)
@@ -277,6 +279,7 @@ void net_drop(struct net *net, unsigned node, int rc)
 	struct side *me = net->dead ? NULL : side_of(*pair(net->self, node), net->self);
 	if (!me || me->state != SIDE_UP)
 		return;
+	net_world.counts.strange += rc == -EPROTO;
 	me->dropped = true;
 	if (!me->end)
 		me->end = rc;
@@ -344,6 +347,7 @@ void net_sim_reset(void)
 			if (net_world.pairs[a][b])
 				session_free(net_world.pairs[a][b]);
 	}
+	stale_forget();
 	memset(&net_world, 0, sizeof(net_world));
 }
 

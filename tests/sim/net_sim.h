@@ -18,12 +18,16 @@ struct net_sim_counts {
 	uint64_t sessions, ended, messages, lost, parts;
 	uint64_t late;    /* parts that landed although their sender had given the copy up */
 	uint64_t refused; /* parts that found no region */
+	uint64_t stale;   /* messages that came once more */
+	uint64_t strange; /* sessions that ended because one side did not understand the other */
 };
 
 /* No node is there, all links are open and without faults. */
 void net_sim_reset(void);
 void net_sim_faults(const struct net_faults *faults);
 const struct net_sim_counts *net_sim_counts(void);
+/* Per thousand messages that a node hears: with one comes another of the same node, of any time before (net_stale.c). */
+void net_sim_stale(unsigned per_thousand);
 
 /* Cut, nothing passes from one node to the other. What was under way waits, and goes on if the link is mended before somebody
  * finds the silence too long. */

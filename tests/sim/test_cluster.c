@@ -37,7 +37,8 @@
  *
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
  * CKPT_SIM_ELASTIC=1 changes the world in every seed, CKPT_SIM_REGISTRY=1 elects in every seed, CKPT_SIM_BACK=1 has the job go back in every seed,
- * CKPT_SIM_DUE=1 has ranks ask what is due in every seed, which then means another run.
+ * CKPT_SIM_DUE=1 has ranks ask what is due in every seed, which then means another run. CKPT_SIM_STALE=N: with N in 1000 messages another one comes
+ * that is over (net_stale.c): what must hold does not then (test_stale.c).
  * timeout: 900 */
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -71,6 +72,7 @@ struct profile {
 };
 
 static struct profile profile;
+static uint64_t stale; /* messages that came once more */
 
 /* ---- events ---------------------------------------------------------------------------------------------------------- */
 
@@ -341,6 +343,20 @@ static bool goes_back(uint64_t seed)
 	return (fleet.stored || fleet.registry) && ((all && *all == '1') || seed % BACK_EACH == 1);
 }
 
+static unsigned stale_messages(void)
+{
+	const char *n = getenv("CKPT_SIM_STALE");
+	return n ? (unsigned)strtoul(n, NULL, 10) : 0;
+}
+
+/* Nobody says what another one does not understand. */
+static void check_words(void)
+{
+	const struct net_sim_counts *n = net_sim_counts();
+	SIM_CHECK(!n->strange || n->stale, "%" PRIu64 " sessions ended for what was said in them", n->strange);
+	stale += n->stale;
+}
+
 /* The last node may be new, and late. */
 static void enlist(uint64_t seed)
 {
@@ -374,6 +390,7 @@ static void run(uint64_t seed)
 	if (fleet.registry)
 		registry_sim_faults(&(struct registry_faults){
 			.delay_ns = profile.delay_ns, .lose = profile.drop * 10, .mute = profile.drop * 10});
+	net_sim_stale(stale_messages());
 	for (uint64_t i = 0; i < EVENTS && !fleet.stopped; i++) {
 		sim_context(seed, i);
 		event();
@@ -388,6 +405,7 @@ static void run(uint64_t seed)
 	if (!fleet.elastic)
 		fleet_finish();
 	fleet_check_store();
+	check_words();
 	count_registry();
 	fleet_end();
 	world_end();
@@ -453,7 +471,7 @@ static int report(uint64_t first, uint64_t count)
 		printf("%s %" PRIu64 " %s", i ? "," : "", *totals[i].count, totals[i].name);
 		rc |= count >= 200 && !all_elastic() && !*totals[i].count;
 	}
-	printf("\n%s", rc ? "some kind of event never happened\n" : "");
+	printf(", %" PRIu64 " stale messages\n%s", stale, rc ? "some kind of event never happened\n" : "");
 	return rc;
 }
 
