@@ -109,7 +109,7 @@ def case_too_much_at_once_is_refused():
 
 
 def case_of_two_that_make_the_same_one_wins():
-    with etcd() as cluster, ready(cluster, "a", "b") as (a, b):
+    with etcd() as cluster, ready(cluster, "a", "b", timeout_ms=LONG_MS) as (a, b):
         a.ready()
         b.ready()
         for n in a, b:
