@@ -101,8 +101,8 @@ def _():
     for fault, line in zip(report["faults"], caused):
         near(fault["at_ms"], (line["wall_ns"] - begin) / 1e6, fault)
         recovery = fault["recovery"] is not None and report["recoveries"][fault["recovery"]]
-        if fault["end"] == "overtaken":  # on a slow machine a rank may be ended that the campaign has done nothing to
-            expect(report["totals"]["unexplained"], fault)
+        if fault["end"] == "overtaken":  # on a slow machine: by a rank's end that is nobody's fault, or by what the fault before it led to only then
+            expect([r for r in report["recoveries"] if not r["start"] and r["seen_ms"] >= fault["at_ms"] and r["fault"] != fault["index"]], fault)
         elif fault["kind"] in ("kill", "absent", "exit-early", "nan", "flip"):
             equal((fault["end"], report["recoveries"].index(recovery), report["faults"][recovery["fault"]]), ("recovered", fault["recovery"], fault))
             way = ways[recovery["epoch"]]
