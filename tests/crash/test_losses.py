@@ -8,7 +8,7 @@ import time
 
 from launcher import BIN, Run, tidy
 from loopback_cluster import Cluster, loopback_cluster
-from tap import Cases, equal, expect, has, until
+from tap import Cases, Failure, equal, expect, has, until
 
 cases = Cases(tidy)
 
@@ -18,7 +18,8 @@ def job_of(daemon):
 
 
 def at_work(daemon):
-    return all((rank.get("step") or 0) > 5 for rank in job_of(daemon)["ranks"]) and len(job_of(daemon)["ranks"]) == 2
+    ranks = job_of(daemon)["ranks"]  # of one look: the job may come between two
+    return len(ranks) == 2 and all((rank.get("step") or 0) > 5 for rank in ranks)
 
 
 def lost_elsewhere(*options):
@@ -44,6 +45,9 @@ def lost_elsewhere(*options):
         has(runs[0].err(), f"rank 0 (process {here}) was killed by signal 9 (Killed): ")
         expect(one["ranks"][0]["starts"] > 1, "it was not started again", runs[0].err())
         return one, other, runs[0].err()
+    except Exception as error:
+        logs = "".join(f"---- {d.top.name}: its launcher\n{run.err()[-1500:]}\n---- its daemon\n{d.text()[-3000:]}" for d, run in zip((a, b), runs))
+        raise Failure(f"{type(error).__name__}: {error}\n{logs}") from error
     finally:
         for run in runs:
             run.child.kill()

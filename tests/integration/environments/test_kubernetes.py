@@ -84,7 +84,7 @@ def dead(node, pod, ckptd):
 
 def meet(both):
     for node in both:
-        until(lambda n=node: all(other["up"] for other in status(n)["cluster"]["nodes"]) and len(status(n)["cluster"]["nodes"]) == len(both), "the nodes meet")
+        until(lambda n=node: [other["up"] for other in status(n)["cluster"]["nodes"]] == [True] * len(both), "the nodes meet")
 
 
 def status(node):
