@@ -34,7 +34,7 @@ static void ignore_message(void *arg, unsigned node, uint16_t type, const void *
 
 static struct net *open_net(unsigned self)
 {
-	static const struct net_events events = {ignore_node, ignore_end, ignore_message, NULL};
+	static const struct net_events events = {ignore_node, ignore_end, ignore_message, NULL, NULL};
 	return raw_net(self, raw_roster(), &events);
 }
 

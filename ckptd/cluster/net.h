@@ -29,6 +29,7 @@ enum {
 	NET_CHUNK = 1 << 20,       /* of copies: bytes of a part */
 	NET_DEPTH = 4,             /* and parts in flight to one node */
 	NET_WITHDRAW_MS = 20,      /* see net_withdraw() */
+	NET_CLOCKS = 8,            /* the next ones in the roster that there is a session with */
 };
 
 /* Files with which a node proves that it belongs to the cluster: the cluster key (docs/explanation/security.md), and the one before it while it is changed (NULL: none), or, where that is NULL, the node's
@@ -57,12 +58,19 @@ struct net_config {
 	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
 };
 
+/* What a node answered when it was asked for the time of day. It may lie, but for the round trip, which nobody can make shorter. */
+struct net_clock {
+	uint64_t round_trip_ns;
+	int64_t ahead_ns; /* of our clock, give or take half the round trip; never INT64_MIN */
+};
+
 struct net_events {
 	void (*up)(void *arg, unsigned node);
 	/* rc: -errno, why (-ETIMEDOUT: silent for too long, -ECONNRESET: it is gone or has begun anew, -ESHUTDOWN: it said goodbye, else that
 	 * of net_drop). All copies with it have been completed with an error, messages that were not sent are gone. */
 	void (*down)(void *arg, unsigned node, int rc);
 	void (*message)(void *arg, unsigned node, uint16_t type, const void *body, size_t len);
+	void (*clock)(void *arg, unsigned node, const struct net_clock *clock); /* see net_ask_clocks() */
 	void *arg;
 };
 
@@ -144,6 +152,9 @@ struct net_op {
 /* Never fails: what cannot be started is completed with an error at the next poll. Large copies go in parts of NET_CHUNK, at most NET_DEPTH
  * in flight to a node, shared fairly among its copies. */
 void net_submit(struct net *net, struct net_op *op);
+
+/* Asks NET_CLOCKS nodes at most for the time of day, each of which has answered what it was asked before; what they answer comes by `clock`. */
+void net_ask_clocks(struct net *net);
 
 struct net_counts {
 	uint64_t sessions, messages_in, messages_out, bytes_read, bytes_written;

@@ -20,6 +20,7 @@ struct dispatch {
 	struct operators *operators;
 	uint64_t refused;      /* connections of which the log has told */
 	uint64_t next_refused; /* when it may tell again */
+	uint64_t next_clocks;  /* when other nodes are asked for the time */
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include "dispatch/dispatch.h"
 #include "format/message/peer_coord.h"
 #include "job/room.h"
+#include "machine/room.h"
 #include "participant/room.h"
 #include "replication/room.h"
 #include "runtime/room.h"
@@ -119,6 +120,22 @@ static void on_message(void *arg, unsigned node, uint16_t type, const void *body
 		return;
 	log_warn("node %s sends %s: its session ends", name_of(dispatch, node), err.text);
 	net_drop(dispatch->peers->net, node, -EPROTO);
+}
+
+/* A node may answer what it likes: nothing but a notice comes of it. */
+static void on_clock(void *arg, unsigned node, const struct net_clock *clock)
+{
+	struct dispatch *dispatch = arg;
+	machine_hear_peer(dispatch->runtime->machine, name_of(dispatch, node), clock->round_trip_ns, clock->ahead_ns);
+}
+
+static void ask_clocks(struct dispatch *dispatch, uint64_t now)
+{
+	uint64_t every_ms = dispatch->runtime->config.check_interval_ms;
+	if (!every_ms || now < dispatch->next_clocks)
+		return;
+	dispatch->next_clocks = now + every_ms * CLOCK_NS_PER_MS;
+	net_ask_clocks(dispatch->peers->net);
 }
 
 int peers_event_fd(struct dispatch *dispatch)
@@ -320,7 +337,7 @@ int peers_open(struct dispatch *dispatch, struct err *err)
 	int rc = election_prefix(dispatch->control, prefix, err);
 	if (rc)
 		return rc;
-	const struct net_events events = {on_up, on_down, on_message, dispatch};
+	const struct net_events events = {on_up, on_down, on_message, on_clock, dispatch};
 	const struct net_config net = {
 		.roster = dispatch->peers->roster,
 		.self = dispatch->peers->self,
@@ -369,6 +386,7 @@ void peers_tick(struct dispatch *dispatch, uint64_t now)
 		return;
 	election_tick(dispatch->control);
 	replica_tick(dispatch->peers->replica);
+	ask_clocks(dispatch, now);
 	if (now < dispatch->next_refused)
 		return;
 	uint64_t refused = net_counts(dispatch->peers->net).refused;

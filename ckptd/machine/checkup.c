@@ -165,6 +165,25 @@ static void find_gpu(const struct checkup *c, unsigned i, uint64_t now, struct f
 		    gpu->width, gpu->generation, gpu->width_max, gpu->generation_max);
 }
 
+static void find_clock(const struct checkup *c, struct findings *f)
+{
+	struct clock_check is = peer_check_clock(&c->peers);
+	uint64_t off_ns = is.ahead_ns < 0 ? -(uint64_t)is.ahead_ns : (uint64_t)is.ahead_ns;
+	if (!c->clock_limit_ns || !is.n || off_ns <= is.uncertain_ns || off_ns - is.uncertain_ns <= c->clock_limit_ns)
+		return;
+	add(f, AILMENT_CLOCK, "the clock of this node is %.3f s %s that of %u other node%s%s", (double)off_ns / 1e9,
+	    is.ahead_ns < 0 ? "behind" : "ahead of", is.n, is.n > 1 ? "s" : "", is.n > 1 ? " (median)" : "");
+}
+
+static void find_far_peers(const struct checkup *c, struct findings *f)
+{
+	uint64_t trip_ns, others_ns;
+	for (unsigned i = 0; i < PEER_CHECK_MAX; i++)
+		if (peer_check_is_far(&c->peers, i, &trip_ns, &others_ns))
+			add(f, AILMENT_PEER_FAR, "a round trip to node %s takes %.1f ms, to the other nodes %.1f ms",
+			    c->peers.peers[i].name, (double)trip_ns / 1e6, (double)others_ns / 1e6);
+}
+
 static int hardest_first(const void *a, const void *b)
 {
 	const struct ailment *x = a, *y = b;
@@ -181,6 +200,8 @@ unsigned checkup_find(const struct checkup *c, uint64_t now, struct ailment foun
 		    (unsigned long)((now - c->devices_since_ns) / 1000000000));
 	for (unsigned i = 0; i < c->gpus.n; i++)
 		find_gpu(c, i, now, &f);
+	find_clock(c, &f);
+	find_far_peers(c, &f);
 	qsort(found, f.n, sizeof(*found), hardest_first);
 	return f.n;
 }

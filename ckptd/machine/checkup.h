@@ -11,6 +11,8 @@
  *	GPU XID               the driver has reported an error of the hardware within an hour     yes
  *	GPU slowed            by heat or power supply, in CHECKUP_ROW looks                       no
  *	GPU link              narrower than it can be, or slower at full performance; so often    no
+ *	clock                 farther from that of the other nodes than the limit, for sure       no
+ *	peer far              a round trip to it takes PEER_CHECK_FAR times as long as to others  no
  *
  * Hard is what makes a loss of the node, or of what its ranks compute, likely: the node gets no ranks while others can have them. What is not hard costs
  * speed. CHECKUP_ROW: a save that is just being written, or one hot minute, is no failure. */
@@ -19,12 +21,13 @@
 
 #include "machine/gpu.h"
 #include "machine/memory_errors.h"
+#include "machine/peer_check.h"
 
 enum {
 	CHECKUP_CORRECTED = 100,
 	CHECKUP_ROW = 3,
 	CHECKUP_HOUR = 60, /* looks that are remembered of it, at most */
-	CHECKUP_MAX = 6 * GPU_MAX + 4,
+	CHECKUP_MAX = 6 * GPU_MAX + 5 + PEER_CHECK_MAX,
 	CHECKUP_TEXT_MAX = 200,
 };
 #define CHECKUP_SLOW_NS 1000000000ull
@@ -42,6 +45,8 @@ enum ailment_kind {
 	AILMENT_DISK_SLOW,
 	AILMENT_GPU_SLOWED,
 	AILMENT_GPU_LINK,
+	AILMENT_CLOCK,
+	AILMENT_PEER_FAR,
 	AILMENT_END
 };
 
@@ -67,6 +72,8 @@ struct checkup {
 	int memory_rc;
 	struct disk_reading disk;
 	struct gpus_reading gpus;
+	struct peer_check peers;
+	uint64_t clock_limit_ns;      /* of the difference of clocks; 0: none */
 	bool disk_read, devices_read; /* at least once */
 	/* private */
 	struct {

@@ -1,5 +1,6 @@
 #include "machine/machine.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "config/setting.h"
@@ -10,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { PEER_ASKS = 3 }; /* so many may a node leave without an answer until it is forgotten */
 
 /* Without an answer it is looked again so often whether that is stuck by now. */
 #define LOOK_NS CLOCK_NS_PER_S
@@ -89,6 +92,7 @@ static void look(struct machine *m, uint64_t now)
 	struct ailment before[CHECKUP_MAX];
 	unsigned n = m->n;
 	memcpy(before, m->ailments, n * sizeof(*before));
+	m->checkup.clock_limit_ns = m->config->clock_limit_ms * CLOCK_NS_PER_MS;
 	m->n = checkup_find(&m->checkup, now, m->ailments);
 	m->look_ns = now + LOOK_NS;
 	say(m, before, n);
@@ -119,6 +123,8 @@ static void submit(struct errand *e)
 
 static void ask(struct machine *m, uint64_t now)
 {
+	uint64_t stale = PEER_ASKS * m->config->check_interval_ms * CLOCK_NS_PER_MS;
+	peer_check_forget(&m->checkup.peers, now - min_u64(now, stale));
 	m->next_ns = now + m->config->check_interval_ms * CLOCK_NS_PER_MS;
 	if (m->config->store && !m->disk.busy) {
 		checkup_asks_disk(&m->checkup, now);
@@ -153,6 +159,15 @@ void machine_first(struct machine *m, uint64_t deadline)
 		pool_poll(m->disk.pool);
 		pool_poll(m->devices.pool);
 	}
+}
+
+void machine_hear_peer(struct machine *m, const char *name, uint64_t trip_ns, int64_t ahead_ns)
+{
+	uint64_t now = clock_now();
+	if (!m)
+		return;
+	peer_check_take(&m->checkup.peers, now, name, trip_ns, ahead_ns);
+	look(m, now);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */

@@ -14,6 +14,8 @@ int machine_new(const struct config *config, struct machine **out, struct err *e
 /* Waits until all has been looked at once, but not longer. */
 void machine_first(struct machine *machine, uint64_t deadline);
 void machine_tick(struct machine *machine, uint64_t now);
+/* Another node has answered: that far its clock is ahead of ours, give or take half the round trip. */
+void machine_hear_peer(struct machine *machine, const char *name, uint64_t trip_ns, int64_t ahead_ns);
 /* What was read; NULL: nothing is looked at. NULL is allowed, here and below. */
 const struct checkup *machine_checkup(const struct machine *machine);
 /* What is wrong; what is hard first. */

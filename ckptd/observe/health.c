@@ -118,6 +118,14 @@ static const struct {
 	[HEALTH_NODE_GPU_LINK] = {"NODE_GPU_LINK", HEALTH_NOTICE,
 				  "Reseat the GPU or its cable when the node is free. Copies between GPU and host "
 				  "take longer."},
+	[HEALTH_NODE_CLOCK] =
+		{"NODE_CLOCK", HEALTH_NOTICE,
+		 "Look whether the node's time service runs and is in step (chronyc tracking, timedatectl). "
+		 "Saves and recoveries do not need the time; records of several nodes do not fit together."},
+	[HEALTH_NODE_PEER_FAR] =
+		{"NODE_PEER_FAR", HEALTH_NOTICE,
+		 "If several nodes name the same one, look at its cable, its port of the switch and what else its "
+		 "network is used for. If only this node does, look at the way between the two."},
 	[HEALTH_NODE_SET_ASIDE] = {"NODE_SET_ASIDE", HEALTH_NOTICE,
 				   "Find out why it fails (its log, the kernel's log), and repair it. Then have its "
 				   "failures forgotten: ckpt nodes clear."},
@@ -242,6 +250,8 @@ static void look_at_machine(struct look *look)
 		[AILMENT_DISK_SLOW] = HEALTH_NODE_DISK_SLOW,
 		[AILMENT_GPU_SLOWED] = HEALTH_NODE_GPU_SLOWED,
 		[AILMENT_GPU_LINK] = HEALTH_NODE_GPU_LINK,
+		[AILMENT_CLOCK] = HEALTH_NODE_CLOCK,
+		[AILMENT_PEER_FAR] = HEALTH_NODE_PEER_FAR,
 	};
 	unsigned n;
 	const struct ailment *ailments = machine_ailments(look->observe->runtime->machine, &n);

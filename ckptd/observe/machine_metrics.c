@@ -71,6 +71,22 @@ static void put_gpus(const struct checkup *c, struct wbuf *out)
 	}
 }
 
+static void put_peers(const struct checkup *c, struct wbuf *out)
+{
+	struct clock_check clock = peer_check_clock(&c->peers);
+	if (!clock.n)
+		return;
+	metric_family(out, "ckpt_node_clock_ahead_seconds", "gauge",
+		      "Of this node's clock, of the median of the other nodes' clocks.");
+	metric_real(out, "ckpt_node_clock_ahead_seconds", no_labels, (double)clock.ahead_ns / 1e9);
+	metric_family(out, "ckpt_node_round_trip_seconds", "gauge", "To another node and back, at the last look.");
+	for (unsigned i = 0; i < PEER_CHECK_MAX; i++)
+		if (*c->peers.peers[i].name)
+			metric_seconds(out, "ckpt_node_round_trip_seconds",
+				       labels_and(no_labels, "peer", c->peers.peers[i].name),
+				       c->peers.peers[i].trip_ns);
+}
+
 void machine_metrics(const struct machine *machine, struct wbuf *out)
 {
 	const struct checkup *c = machine_checkup(machine);
@@ -82,4 +98,5 @@ void machine_metrics(const struct machine *machine, struct wbuf *out)
 	put_memory(c, out);
 	put_disk(c, out);
 	put_gpus(c, out);
+	put_peers(c, out);
 }

@@ -60,6 +60,7 @@ struct config {
 	uint64_t lemon_failures;    /* of a node within the window, for which it is set aside; 0: it never is */
 	uint64_t lemon_window_ms;
 	uint64_t check_interval_ms; /* the machine is looked at so often; 0: never */
+	uint64_t clock_limit_ms;    /* the clock may differ by so much from that of other nodes; 0: it is not judged */
 };
 
 /* In the order of the table's choices. */

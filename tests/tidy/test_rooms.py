@@ -28,7 +28,7 @@ ROOMS = {
     "faults": ("runtime", "catalog", "arena", "checkpoint", "replication", "save", "job"),
     "observe": ("runtime", "machine", "faults", "coordinator", "cluster", "checkpoint", "replication", "save", "restore", "job", "control"),
     "clients": ("runtime", "faults", "cluster", "checkpoint", "replication", "participant", "save", "job", "control", "observe"),
-    "dispatch": ("runtime", "cluster", "replication", "participant", "save", "restore", "job", "control", "clients"),
+    "dispatch": ("runtime", "machine", "cluster", "replication", "participant", "save", "restore", "job", "control", "clients"),
     "system": ("runtime", "service", "arena"),
     "": ("*",),
 }

@@ -17,6 +17,8 @@ enum frame_kind {
 	FRAME_LANE,      /* lane.h: in place of a hello */
 	FRAME_ASK,       /* u64: as of a beat, which is to be the answer */
 	FRAME_DOUBT,     /* u64: frame_doubt(); a beat is to be the answer to it, too */
+	FRAME_CLOCK_ASK, /* u64: 0; a clock is to be the answer, at once, and no second question before it */
+	FRAME_CLOCK,     /* u64: the sender's time of day, nanoseconds since the Unix epoch */
 	FRAME_KIND_END
 };
 

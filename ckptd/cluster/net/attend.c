@@ -18,6 +18,7 @@ void attend_begin(struct peer *p, uint64_t now)
 	link_keep(p->link, keep_ns(p->net));
 	p->heard = now;
 	p->heard_by_others = 0;
+	p->clock_asked = 0;
 	liveness_begin(&p->liveness, p->net->timeout, TICK_MS * CLOCK_NS_PER_MS, now);
 	p->net->changed = true;
 	net_look_soon(p);

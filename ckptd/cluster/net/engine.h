@@ -6,6 +6,7 @@
  *	post.c     frames out                                                  link.c, credentials.c   TLS; sealed.c, sealer.c   instead of it, for copies
  *	way.h      how copies go: rail_copies.c over rail_call.c and rail.c (libfabric), or lane_ask.c and lane_answer.c over links
  *	vault.c    where keys are
+ *	clocks.c   what time the others have                                   clock_offset.h   what that means
  *	attend.c   whether the other side is still there                       liveness.c, neighbours.c   how that is known
  *	inbox.c, hello.c, key.c, lane.c, rail_words.c   pure: see there
  *
@@ -160,6 +161,8 @@ struct peer {
 	struct change *change; /* what it is from now on; NULL: nothing has changed */
 	bool deaf;             /* it was cut off, and nothing was heard from it since: it will not answer */
 	uint64_t consumed;     /* DATA frames of this session */
+	struct net_clock clock;
+	uint64_t clock_session; /* in which it came, and the loop has yet to be told; 0: none */
 
 	/* thread */
 	struct list busy, looks;
@@ -179,6 +182,7 @@ struct peer {
 	uint64_t heard;
 	uint64_t heard_by_others; /* those that doubt it, of this session */
 	struct liveness liveness;
+	uint64_t clock_asked; /* the time of day, in this session; 0: it has answered */
 	uint64_t call_at;
 	unsigned failures; /* of calls, since ever: see credentials_call() */
 	bool told_roster, told_protocol, told_way, told_registry;
@@ -213,6 +217,7 @@ struct net {
 	pthread_cond_t released;
 	struct list work, ready, regions;
 	struct credentials *renewed; /* to be used from the next turn on; NULL: none */
+	bool ask_clocks;             /* in the next turn */
 	bool stopping;
 	struct net_counts counts;
 	struct local *locals;
@@ -301,6 +306,12 @@ void attend_doubt(struct peer *p, uint64_t value);
 void attend_neighbours(struct net *net);
 /* The session may be over after it. */
 void attend_tick(struct peer *p, uint64_t now);
+
+/* ---- clocks.c (thread) */
+void clocks_ask(struct net *net);
+/* The other side asks, or answers: 0, -EPROTO. */
+void clocks_answer(struct peer *p);
+int clocks_take(struct peer *p, uint64_t wall);
 
 /* ---- post.c (thread) */
 /* Writes what waits into the link, as far as it goes. */

@@ -322,6 +322,19 @@ static void fail_fresh(struct peer *p)
 	}
 }
 
+static int run_clock(struct peer *p)
+{
+	pthread_mutex_lock(&p->net->lock);
+	struct net_clock clock = p->clock;
+	bool fresh = p->seen && p->clock_session == p->seen;
+	if (fresh)
+		p->clock_session = 0;
+	pthread_mutex_unlock(&p->net->lock);
+	if (fresh)
+		p->net->events.clock(p->net->events.arg, p->node, &clock);
+	return fresh;
+}
+
 static int run_peer(struct peer *p)
 {
 	struct net *net = p->net;
@@ -331,7 +344,7 @@ static int run_peer(struct peer *p)
 	pthread_mutex_unlock(&net->lock);
 	int n = run_copies(p, &p->ended) + run_messages(p);
 	if (session == p->seen)
-		return n;
+		return n + run_clock(p);
 	if (p->seen) {
 		p->seen = 0;
 		fail_fresh(p);
@@ -343,7 +356,7 @@ static int run_peer(struct peer *p)
 		net->events.up(net->events.arg, p->node);
 		n += 1 + run_messages(p);
 	}
-	return n;
+	return n + run_clock(p);
 }
 
 int net_poll(struct net *net)
@@ -453,6 +466,13 @@ int net_renew(struct net *net, const struct net_credentials *files, struct err *
 	net->renewed = renewed;
 	eventfd_write(net->wake, 1);
 	return 0;
+}
+
+void net_ask_clocks(struct net *net)
+{
+	LOCK_SCOPE(&net->lock);
+	net->ask_clocks = true;
+	eventfd_write(net->wake, 1);
 }
 
 struct net_counts net_counts(const struct net *net)

@@ -258,6 +258,10 @@ static int take_number(struct peer *p, enum frame_kind kind, uint64_t n)
 		region_released(p, n);
 	else if (kind == FRAME_DOUBT)
 		attend_doubt(p, n);
+	else if (kind == FRAME_CLOCK_ASK)
+		clocks_answer(p);
+	else if (kind == FRAME_CLOCK)
+		return clocks_take(p, n);
 	else
 		return take_confirmation(p, kind, n);
 	return 0;

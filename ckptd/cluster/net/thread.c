@@ -251,12 +251,17 @@ static bool must_stop(struct net *net)
 	return net->stopping;
 }
 
-static void renew_credentials(struct net *net)
+/* What the loop wants of all peers. */
+static void take_wishes(struct net *net)
 {
 	pthread_mutex_lock(&net->lock);
 	struct credentials *renewed = net->renewed;
+	bool ask = net->ask_clocks;
 	net->renewed = NULL;
+	net->ask_clocks = false;
 	pthread_mutex_unlock(&net->lock);
+	if (ask)
+		clocks_ask(net);
 	if (!renewed)
 		return;
 	credentials_free(net->credentials);
@@ -265,7 +270,7 @@ static void renew_credentials(struct net *net)
 
 static void turn(struct net *net)
 {
-	renew_credentials(net);
+	take_wishes(net);
 	bool did = run_work(net);
 	did |= !net->read && read_links(net, 0);
 	net->read = false;

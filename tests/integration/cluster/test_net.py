@@ -261,6 +261,37 @@ def what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again(net):
     middle.close()
 
 
+def clock_of(node, other):
+    """(round trip, how far it is ahead) in seconds."""
+    node.ask("clocks", "asked")
+    return tuple(int(ns) / 1e9 for ns in node.expect("clock", str(other.number)))
+
+
+def a_node_is_asked_for_the_time(net):
+    a, b = net.pair()
+    for ahead in (0, 3600, 86400):
+        equal(b.ask(f"jump {ahead * 10**9}", "jumped"), [])
+        for asks, of, by in ((a, b, ahead), (b, a, -ahead)):
+            trip, is_ahead = clock_of(asks, of)
+            expect(trip > 0, "a round trip takes time")
+            expect(abs(is_ahead - by) <= trip / 2 + 0.001, asks.name, is_ahead, "and not", by, "of", trip)
+    equal([line for line in a.events + b.events if line[0] in ("down", "clock")], [])
+
+
+def one_that_does_not_answer_is_not_asked_again_and_nobody_waits(net):
+    a, b = net.pair()
+    c = Node(net, "c")
+    a.expect("up", "2")
+    b.signal(signal.SIGSTOP)
+    for _ in range(5):
+        clock_of(a, c)
+    equal([line for line in a.events if line[0] == "clock"], [])
+    b.signal(signal.SIGCONT)
+    a.expect("clock", "1")
+    clock_of(a, b)
+    equal([line for line in a.events if line[:2] == ["clock", "1"]], [], "an answer for each question")
+
+
 def stay_apart(a, b):
     """Both have tried: frames were refused, and none of them is up."""
     limit = time.monotonic() + DEADLINE
@@ -308,7 +339,7 @@ def what_cannot_begin_says_why(net):
 COPIES = [copies_go_both_ways_and_are_whole, who_has_nothing_to_copy_sleeps, one_that_is_killed_is_seen_and_taken_back,
           one_that_is_stopped_is_seen_and_what_it_was_writing_when_it_wakes_up_is_lost, a_region_that_is_withdrawn_is_written_no_more,
           a_copy_that_is_late_ends_and_the_session_goes_on]
-REST = [what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again, messages_arrive_in_order_and_a_full_queue_is_told, a_session_that_is_dropped_begins_anew, another_key_is_never_up,
+REST = [a_node_is_asked_for_the_time, one_that_does_not_answer_is_not_asked_again_and_nobody_waits, what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again, messages_arrive_in_order_and_a_full_queue_is_told, a_session_that_is_dropped_begins_anew, another_key_is_never_up,
         another_roster_is_never_up, another_way_of_copies_is_never_up, what_cannot_begin_says_why]
 
 cases = Cases()

@@ -12,9 +12,11 @@
  *	                                  way however late its peer is told to end it
  *	drop NODE RC                      dropped
  *	counts                            counts SESSIONS IN OUT REFUSED
+ *	clocks                            asked                             the time of day of the others
+ *	jump NANOSECONDS                  jumped                            the time of day of this one is so far ahead
  *	renew                             renewed RC                        reads its key or certificates again
  *	deaf MILLISECONDS                 heard again                       the loop stands still
- * Unasked: up NODE, down NODE RC, message NODE TYPE BYTES TEXT. */
+ * Unasked: up NODE, down NODE RC, message NODE TYPE BYTES TEXT, clock NODE ROUND_TRIP_NS AHEAD_NS. */
 #include "base/clock.h"
 #include "cluster/net.h"
 #include "cluster/roster.h"
@@ -113,6 +115,12 @@ static void on_message(void *arg, unsigned node, uint16_t type, const void *body
 {
 	(void)arg;
 	printf("message %u %u %zu %.*s\n", node, type, len, len < 64 ? (int)len : 64, (const char *)body);
+}
+
+static void on_clock(void *arg, unsigned node, const struct net_clock *clock)
+{
+	(void)arg;
+	printf("clock %u %" PRIu64 " %" PRId64 "\n", node, clock->round_trip_ns, clock->ahead_ns);
 }
 
 static void send_text(unsigned node, unsigned type, const char *text)
@@ -249,6 +257,12 @@ static void obey(const char *line)
 		struct net_counts c = net_counts(net);
 		printf("counts %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", c.sessions, c.messages_in,
 		       c.messages_out, c.refused);
+	} else if (!strcmp(word, "clocks")) {
+		net_ask_clocks(net);
+		printf("asked\n");
+	} else if (!strcmp(word, "jump") && sscanf(rest, "%" SCNu64, &n[0]) == 1) {
+		clock_wall_jump(n[0]);
+		printf("jumped\n");
 	} else if (!strcmp(word, "renew")) {
 		renew();
 	} else if (!strcmp(word, "deaf")) {
@@ -288,7 +302,7 @@ int main(int argc, char **argv)
 {
 	struct err err = {{0}};
 	struct roster *roster = NULL;
-	const struct net_events events = {on_up, on_down, on_message, NULL};
+	const struct net_events events = {on_up, on_down, on_message, on_clock, NULL};
 	if (argc != 6)
 		return 2;
 	int rc = roster_read(argv[1], &roster, &err), self = rc ? rc : roster_find(roster, argv[2]);

@@ -240,8 +240,50 @@ Test(checkup, what_is_hard_comes_first_and_all_have_room)
 		look();
 	probe(-EIO, 0);
 	checkup_asks_devices(&c, now - CHECKUP_STUCK_NS);
+	for (unsigned i = 0; i < PEER_CHECK_MAX * PEER_CHECK_ROW; i++) {
+		char name[] = {(char)('a' + i % PEER_CHECK_MAX), 0};
+		peer_check_take(&c.peers, now, name, i % PEER_CHECK_MAX ? 1 : MINUTE, (int64_t)MINUTE);
+	}
+	c.clock_limit_ns = 1;
 	n = checkup_find(&c, now, found);
-	cr_assert_eq(n, 6u * GPU_MAX + 4);
+	cr_assert_eq(n, 6u * GPU_MAX + 6, "one node is far from all others");
 	for (unsigned i = 1; i < n; i++)
 		cr_assert_leq(found[i - 1].kind, found[i].kind);
+}
+
+Test(checkup, a_clock_is_off_when_that_is_sure)
+{
+	const uint64_t second = MINUTE / 60;
+	c.clock_limit_ns = second;
+	peer_check_take(&c.peers, now, "a", second, 1400000000);
+	cr_assert_null(find(AILMENT_CLOCK), "it may be 0.9 s");
+	peer_check_take(&c.peers, now, "a", second, 1600000000);
+	cr_assert_str_eq(find(AILMENT_CLOCK), "the clock of this node is 1.600 s behind that of 1 other node");
+	peer_check_take(&c.peers, now, "b", 0, 1600000000);
+	cr_assert_str_eq(find(AILMENT_CLOCK),
+			 "the clock of this node is 1.600 s behind that of 2 other nodes (median)");
+	cr_assert(!ailment_is_hard(AILMENT_CLOCK));
+	c.clock_limit_ns = 0;
+	cr_assert_null(find(AILMENT_CLOCK), "it is not judged");
+}
+
+Test(checkup, a_clock_that_anybody_can_say_is_ahead_or_behind_at_most)
+{
+	c.clock_limit_ns = 1;
+	peer_check_take(&c.peers, now, "a", UINT64_MAX, -INT64_MAX);
+	cr_assert_null(find(AILMENT_CLOCK));
+	peer_check_take(&c.peers, now, "a", 0, -INT64_MAX);
+	cr_assert(strstr(find(AILMENT_CLOCK), " s ahead of that"), "%s", find(AILMENT_CLOCK));
+}
+
+Test(checkup, a_node_that_is_far_is_named)
+{
+	for (unsigned i = 0; i < PEER_CHECK_ROW; i++) {
+		cr_assert_null(find(AILMENT_PEER_FAR));
+		peer_check_take(&c.peers, now, "a", 200000, 0);
+		peer_check_take(&c.peers, now, "b", 41000000, 0);
+		peer_check_take(&c.peers, now, "c", 300000, 0);
+	}
+	cr_assert_str_eq(find(AILMENT_PEER_FAR), "a round trip to node b takes 41.0 ms, to the other nodes 0.3 ms");
+	cr_assert(!ailment_is_hard(AILMENT_PEER_FAR));
 }
