@@ -25,15 +25,17 @@ static uint64_t last_beat(const struct suspect *all, uint32_t n)
 	return last;
 }
 
-uint64_t standstill_silence(uint64_t longest_ns)
+uint64_t standstill_silence(uint64_t median_ns, uint64_t longest_ns)
 {
-	return STANDSTILL_STEPS * min_u64(longest_ns, UINT64_MAX / 4) + STANDSTILL_MORE_NS;
+	uint64_t most = UINT64_MAX / 4, median = min_u64(median_ns, most), longest = min_u64(longest_ns, most);
+	uint64_t tail = min_u64(STANDSTILL_MORE_NS, STANDSTILL_SHORT * min_u64(median, STANDSTILL_MORE_NS));
+	return max_u64(STANDSTILL_STEPS * median + STANDSTILL_MORE_NS, STANDSTILL_STEPS * longest + tail);
 }
 
-static bool silent(const struct suspect *all, uint32_t n, uint64_t longest_ns, uint64_t now)
+static bool silent(const struct suspect *all, uint32_t n, uint64_t silence_ns, uint64_t now)
 {
 	uint64_t last = last_beat(all, n);
-	return longest_ns && last && last < now && now - last > standstill_silence(longest_ns);
+	return silence_ns && last && last < now && now - last > silence_ns;
 }
 
 static bool are_at_the_same(const struct suspect *a, const struct suspect *b)
@@ -68,10 +70,10 @@ static bool tells_the_same(const struct peer_silent *a, const struct peer_silent
 	return same;
 }
 
-bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t longest_ns, uint64_t now)
+bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t silence_ns, uint64_t now)
 {
 	struct peer_silent m = {0};
-	if (silent(all, n, longest_ns, now))
+	if (silent(all, n, silence_ns, now))
 		make(&m, all, n, now);
 	bool goes_on = m.n && s->said.n;
 	if (tells_the_same(&m, &s->said) || (goes_on && now - s->said_ns < SAY_AGAIN_NS))
@@ -115,17 +117,20 @@ static void take(struct suspect *s, const struct rank *rank)
 	flight_look(rank->mem->head, &s->is);
 }
 
-static uint64_t longest_step(const struct job *job)
+/* By the slowest rank here. 0: too few steps are known. */
+static uint64_t silence_of(const struct job *job)
 {
-	uint32_t longest_us = 0;
+	uint32_t longest_us = 0, median_us = 0;
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		const struct pace *pace = &job->ranks[r].pace;
 		if (pace->steps.count < STANDSTILL_KNOWN)
 			return 0;
 		for (uint32_t i = 0; i < pace->nrecent; i++)
 			longest_us = pace->recent_us[i] > longest_us ? pace->recent_us[i] : longest_us;
+		uint32_t median = pace_median_us(pace);
+		median_us = median > median_us ? median : median_us;
 	}
-	return longest_us * 1000ull;
+	return standstill_silence(median_us * 1000ull, longest_us * 1000ull);
 }
 
 /* While ranks come, go, join or restore, nobody beats. */
@@ -162,19 +167,19 @@ void standstill_tick(struct job *job, uint64_t now)
 {
 	struct standstill *s = &job->standstill;
 	struct suspect all[WIRE_LOCAL_MAX] = {0};
-	uint64_t longest = 0;
+	uint64_t silence = 0;
 	uint32_t n = 0;
 	if (all_at_work(job)) {
 		for (; n < job->nlocal; n++)
 			take(&all[n], &job->ranks[n]);
-		longest = arm(s, all, n, job) ? longest_step(job) : 0;
+		silence = arm(s, all, n, job) ? silence_of(job) : 0;
 	} else {
 		s->epoch = 0;
 	}
-	if (silent(all, n, longest, now)) /* what costs a look into /proc */
+	if (silent(all, n, silence, now)) /* what costs a look into /proc */
 		for (uint32_t i = 0; i < n; i++)
 			all[i].stopped = process_is_stopped(job->ranks[i].pid);
-	if (!standstill_look(s, all, n, longest, now))
+	if (!standstill_look(s, all, n, silence, now))
 		return;
 	participant_say(job, &(struct peer_report){.type = PEER_SILENT, .silent = s->said});
 	if (!s->said.n)
@@ -221,8 +226,10 @@ void standstill_hear(struct job *job, const struct peer_standstill *m)
 	snprintf(s->node, sizeof(s->node), "%s",
 		 job->spread ? job->peers->roster->nodes[m->node].name : job->runtime->config.node);
 	describe(job, m, s->text, sizeof(s->text));
-	if (news)
-		begin(job, now);
+	if (!news)
+		return;
+	s->after_ns = now - s->since_ns;
+	begin(job, now);
 }
 
 void standstill_anew(struct job *job)

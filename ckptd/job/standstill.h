@@ -12,13 +12,14 @@
 
 struct job;
 
-/* Steps of the longest of the recent ones, and so much more; once so many steps are known. The rest of 2 s is for the messages. */
-enum { STANDSTILL_STEPS = 2, STANDSTILL_KNOWN = 8 };
+/* The silence is so many steps, and so much more; once so many steps are known. The rest of 2 s is for the messages. */
+enum { STANDSTILL_STEPS = 2, STANDSTILL_KNOWN = 8, STANDSTILL_SHORT = 5 };
 #define STANDSTILL_MORE_NS 1800000000ull
 
 struct standstill {
 	bool is;
 	uint64_t since_ns; /* the last heartbeat of any rank of the job; while `is` */
+	uint64_t after_ns; /* that, to when `rank` was told here */
 	bool named;        /* `rank` stands out; else nobody knows who is waited for */
 	uint32_t rank;
 	char node[NAME_NODE_MAX]; /* that has it; the roster may change meanwhile */
@@ -32,10 +33,11 @@ struct standstill {
 	uint64_t said_ns;
 };
 
-/* How long they give no heartbeat before they are silent. longest_ns: of the recent steps. */
-uint64_t standstill_silence(uint64_t longest_ns);
-/* longest_ns: 0: too few are known. True: s->said is new, and to be reported. */
-bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t longest_ns, uint64_t now);
+/* How long they give no heartbeat before they are silent: two steps and 1.8 s, but two of the longest recent step in any case. Steps vary by a share of
+ * themselves: where 1.8 s is less than STANDSTILL_SHORT steps, it comes on top of the longest, too. */
+uint64_t standstill_silence(uint64_t median_ns, uint64_t longest_ns);
+/* silence_ns: 0: too few steps are known. True: s->said is new, and to be reported. */
+bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t silence_ns, uint64_t now);
 /* The ranks of the job here; every tick. */
 void standstill_tick(struct job *job, uint64_t now);
 /* The coordinator has judged. */

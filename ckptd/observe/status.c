@@ -301,7 +301,8 @@ static json_t *standstill_json(const struct job *job, uint64_t now)
 	const struct standstill *s = &job->standstill;
 	if (!s->is)
 		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o}", "for_ms", plain_json_ms(s->since_ns <= now, now - s->since_ns), "rank",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "for_ms", plain_json_ms(s->since_ns <= now, now - s->since_ns),
+			 "after_ms", plain_json_ms(true, s->after_ns), "rank",
 			 s->named ? json_integer((json_int_t)s->rank) : json_null(), "node",
 			 s->named ? plain_json_text(s->node) : json_null(), "text", plain_json_text(s->text));
 }

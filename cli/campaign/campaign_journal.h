@@ -12,6 +12,9 @@
  *	{"event":"left","text":…}                               somebody has a namespace of the campaign when all has ended
  *	{"event":"durable","step":…,"epoch":…,"wall_ns":…}      the daemon has said that it is on storage
  *	{"event":"replicated",…}                                as durable, when a node is about to be killed
+ *	{"event":"standstill","node":…,"rank":…,"after_ms":…,"wall_ns":…}
+ *	                                                        the node's daemon names the rank that all wait for (null: none), so long
+ *	                                                        after the last heartbeat
  *	{"event":"end","step":…,"params":…,"calm_params":…}
  *	{"event":"judged","exit":…,"invariants":[{"name":…,"held":…,"looked_at":…,"text":…}]} */
 #ifndef CKPT_CLI_CAMPAIGN_JOURNAL_H

@@ -92,7 +92,7 @@ int campaign_note_daemon(struct campaign *c, uint32_t node, bool answers, struct
 			   err);
 }
 
-/* Whom the node's daemon says all wait for, when that is new: who it is, and for how long there had been no heartbeat. */
+/* Whom the node's daemon says all wait for, when that is new: who it is, and for how long there had been no heartbeat when the daemon said so. */
 static int note_standstill(struct campaign *c, uint32_t node, const json_t *standstill, struct err *err)
 {
 	int64_t *waited = &c->nodes[node].waited_for;
@@ -104,7 +104,7 @@ static int note_standstill(struct campaign *c, uint32_t node, const json_t *stan
 		return 0;
 	return journal_put(&c->journal,
 			   json_pack("{s:s, s:i, s:O, s:f, s:I}", "event", "standstill", "node", (int)node, "rank",
-				     rank, "for_ms", json_number_value(json_object_get(standstill, "for_ms")),
+				     rank, "after_ms", json_number_value(json_object_get(standstill, "after_ms")),
 				     "wall_ns", (json_int_t)clock_wall()),
 			   err);
 }

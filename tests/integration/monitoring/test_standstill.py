@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 
@@ -40,10 +41,11 @@ class Job:
     def told(self, daemon, what):
         return re.findall(rf"job {self.name}: {what}", daemon.text())
 
-    def longest_step(self):
-        """In seconds, of the recent ones of all ranks."""
-        ranks = [rank for daemon in self.daemons.values() for rank in daemon.job(self.name)["ranks"]]
-        return max(ms for rank in ranks for ms in rank["steps"]["recent_ms"]) / 1000
+    def silence(self):
+        """How long no heartbeat is too long, in seconds, by the recent steps of all ranks."""
+        recent = [rank["steps"]["recent_ms"] for daemon in self.daemons.values() for rank in daemon.job(self.name)["ranks"]]
+        median, longest = max(map(statistics.median, recent)) / 1000, max(map(max, recent)) / 1000
+        return max(2 * median + 1.8, 2 * longest + 5 * median)
 
     def close(self):
         self.gate.touch()
@@ -60,8 +62,9 @@ def named(job, rank, where, what):
         stands = until(lambda d=daemon: job.stands(d), "the standstill", pause=0.05)
         equal([stands["rank"], stands["node"]], [rank, where], stands)
         has(stands["text"], f"rank {rank} on node {where} is waited for: last at step {AT}, {what}")
-        (silence,) = job.told(daemon, r"no heartbeat for ([\d.]+) s: ")
-        expect(float(silence) <= 2 * job.longest_step() + 2 + BUSY, "named after", silence, "s, the longest step took", job.longest_step())
+        after = stands["after_ms"] / 1000
+        equal(job.told(daemon, r"no heartbeat for ([\d.]+) s: "), [f"{after:.1f}"])
+        expect(1.8 < after <= job.silence() + 0.2 + BUSY, "named after", after, "s, and to be named after", job.silence())
         equal(job.told(daemon, r".* (rank \d+ on node \w) is waited for"), [f"rank {rank} on node {where}"])
         texts.append(stands["text"])
     equal(texts[0], texts[1])

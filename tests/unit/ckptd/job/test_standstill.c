@@ -1,6 +1,7 @@
 #include "ckptd/job_of.h"
 #include "job/standstill.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "cluster/room.h"
 #include "daemon.h"
@@ -8,6 +9,7 @@
 #include "job/rank.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,50 +33,50 @@ static void setup(void)
 
 TestSuite(standstill, .init = setup);
 
-/* The longest step takes 3 s: twice that, and 1.8 s. */
-Test(standstill, ranks_are_silent_two_long_steps_and_not_quite_two_seconds_after_the_last_heartbeat)
+#define SILENCE (7 * S)
+
+Test(standstill, ranks_are_silent_so_long_after_the_last_heartbeat)
 {
-	uint64_t last = 100 * S + 2, silence = standstill_silence(3 * S);
-	cr_expect(silence > 7 * S && silence < 8 * S, "within two steps and two seconds");
-	cr_assert_not(standstill_look(&s, all, 3, 3 * S, last + silence));
+	uint64_t last = 100 * S + 2, silence = SILENCE;
+	cr_assert_not(standstill_look(&s, all, 3, silence, last + silence));
 	cr_assert_eq(s.said.n, 0u);
-	cr_assert(standstill_look(&s, all, 3, 3 * S, last + silence + 1));
+	cr_assert(standstill_look(&s, all, 3, silence, last + silence + 1));
 	cr_assert_eq(s.said.n, 3u);
 	cr_expect(s.said.of[1].rank == 1 && !s.said.of[1].is.in_collective && s.said.of[0].is.in_collective);
 	cr_expect_eq(s.said.of[2].is.beat_ns, silence + 1, "its age");
-	cr_assert_not(standstill_look(&s, all, 3, 3 * S, 120 * S), "it was said");
+	cr_assert_not(standstill_look(&s, all, 3, SILENCE, 120 * S), "it was said");
 	all[2].is.beat_ns = 121 * S;
-	cr_assert(standstill_look(&s, all, 3, 3 * S, 122 * S));
+	cr_assert(standstill_look(&s, all, 3, SILENCE, 122 * S));
 	cr_assert_eq(s.said.n, 0u);
-	cr_assert_not(standstill_look(&s, all, 3, 3 * S, 122 * S));
+	cr_assert_not(standstill_look(&s, all, 3, SILENCE, 122 * S));
 }
 
 Test(standstill, one_heartbeat_is_enough)
 {
 	all[2].is.beat_ns = 117 * S;
-	cr_assert_not(standstill_look(&s, all, 3, 3 * S, 120 * S));
+	cr_assert_not(standstill_look(&s, all, 3, SILENCE, 120 * S));
 }
 
 Test(standstill, without_known_steps_and_ranks_there_is_none)
 {
 	cr_assert_not(standstill_look(&s, all, 3, 0, 1000 * S));
-	cr_assert_not(standstill_look(&s, all, 0, 3 * S, 1000 * S));
+	cr_assert_not(standstill_look(&s, all, 0, SILENCE, 1000 * S));
 	all[0].is.beat_ns = all[1].is.beat_ns = all[2].is.beat_ns = 0;
-	cr_assert_not(standstill_look(&s, all, 3, 3 * S, 1000 * S), "nobody has begun");
+	cr_assert_not(standstill_look(&s, all, 3, SILENCE, 1000 * S), "nobody has begun");
 	all[0].is.beat_ns = UINT64_MAX;
 	cr_assert_not(standstill_look(&s, all, 3, UINT64_MAX, 1000 * S));
 }
 
 Test(standstill, who_is_elsewhere_is_said_once_in_a_second)
 {
-	cr_assert(standstill_look(&s, all, 3, S, 120 * S));
+	cr_assert(standstill_look(&s, all, 3, SILENCE, 120 * S));
 	all[1].stopped = true;
-	cr_assert_not(standstill_look(&s, all, 3, S, 120 * S + S / 2));
-	cr_assert(standstill_look(&s, all, 3, S, 121 * S));
+	cr_assert_not(standstill_look(&s, all, 3, SILENCE, 120 * S + S / 2));
+	cr_assert(standstill_look(&s, all, 3, SILENCE, 121 * S));
 	cr_assert(s.said.of[1].stopped);
 	all[1].is.collective = 8;
 	all[0].is.beat_ns = 121 * S;
-	cr_assert(standstill_look(&s, all, 3, S, 121 * S + 1), "the end does not wait");
+	cr_assert(standstill_look(&s, all, 3, SILENCE, 121 * S + 1), "the end does not wait");
 	cr_assert_eq(s.said.n, 0u);
 }
 
@@ -82,9 +84,105 @@ Test(standstill, ranks_are_said_in_their_order)
 {
 	all[0].rank = 9;
 	all[2].rank = 4;
-	cr_assert(standstill_look(&s, all, 3, S, 120 * S));
+	cr_assert(standstill_look(&s, all, 3, SILENCE, 120 * S));
 	cr_expect(s.said.of[0].rank == 1 && s.said.of[1].rank == 4 && s.said.of[2].rank == 9);
 	cr_expect(!s.said.of[0].is.in_collective);
+}
+
+/* ---- how long is too long ---- */
+
+Test(standstill, two_steps_and_two_seconds_are_the_limit_while_the_longest_step_is_far_below)
+{
+	const uint64_t ms = S / 1000;
+	cr_expect_eq(standstill_silence(15 * ms, 15 * ms), 1830 * ms);
+	cr_expect_eq(standstill_silence(15 * ms, 800 * ms), 1830 * ms, "a busy machine");
+	cr_expect_eq(standstill_silence(15 * ms, 5 * S), 10075 * ms, "an evaluation now and then");
+	cr_expect_eq(standstill_silence(3 * S, 3 * S), 7800 * ms);
+	cr_expect_eq(standstill_silence(3 * S, 8 * S), 17800 * ms, "such steps come again");
+	cr_expect_eq(standstill_silence(0, 0), 1800 * ms);
+	cr_expect_gt(standstill_silence(UINT64_MAX, UINT64_MAX), UINT64_MAX / 2);
+	cr_expect_gt(standstill_silence(1, UINT64_MAX), UINT64_MAX / 2 - 1);
+}
+
+/* A rank's steps in a job of some ranks, each of which computes for the median now and for longer then: the step lasts until the slowest has come. */
+struct noise {
+	uint32_t ranks;
+	double median_s, p99, memory;
+};
+
+static uint64_t seed;
+
+static double uniform(void)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return ((double)(seed >> 11) + 0.5) / (double)(1ull << 53);
+}
+
+static double normal(void)
+{
+	return sqrt(-2 * log(uniform())) * cos(2 * M_PI * uniform());
+}
+
+static double step_of(const struct noise *noise, double state[])
+{
+	double sigma = log(noise->p99) / 2.3263, longest = 0;
+	for (uint32_t r = 0; r < noise->ranks; r++) {
+		state[r] = noise->memory * state[r] + sqrt(1 - noise->memory * noise->memory) * normal();
+		longest = fmax(longest, noise->median_s * exp(sigma * state[r]));
+	}
+	return longest;
+}
+
+struct quiet {
+	unsigned steps, silent, late; /* late: the silence would have been longer than two medians and 2 s */
+};
+
+/* For so long nobody hangs. */
+static struct quiet quiet_minutes(const struct noise *noise, double minutes)
+{
+	struct pace pace = {0};
+	struct quiet q = {0};
+	double state[8] = {0}, now_s = 1;
+	seed = 7;
+	pace_beat(&pace, 1, 0, S);
+	for (uint64_t step = 1; now_s < 60 * minutes; step++) {
+		double took = step_of(noise, state);
+		uint64_t median = pace_median_us(&pace) * 1000ull, longest = 0;
+		for (uint32_t i = 0; i < pace.nrecent; i++)
+			longest = max_u64(longest, pace.recent_us[i] * 1000ull);
+		uint64_t silence = standstill_silence(median, longest);
+		bool known = pace.steps.count >= STANDSTILL_KNOWN;
+		q.steps += known;
+		q.silent += known && took * S > (double)silence;
+		q.late += known && silence > 2 * median + 2 * S;
+		now_s += took;
+		pace_beat(&pace, 1, step, (uint64_t)(now_s * S));
+	}
+	return q;
+}
+
+Test(standstill, in_quiet_minutes_with_short_steps_none_is_silent_and_a_hang_would_be_known_in_time)
+{
+	static const struct noise rows[] = {
+		{1, 0.03, 3, 0}, {1, 0.1, 3, 0}, {1, 0.1, 3, 0.9}, {8, 0.1, 2, 0}, {8, 0.1, 3, 0}};
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct quiet q = quiet_minutes(&rows[i], 100);
+		cr_expect_gt(q.steps, 10000u);
+		cr_expect_eq(q.silent, 0u, "row %u", i);
+		cr_expect_leq(q.late, q.steps / 20, "row %u: %u of %u", i, q.late, q.steps);
+	}
+}
+
+/* With steps of seconds, 2 s say little: what was seen of their length decides. */
+Test(standstill, in_quiet_minutes_with_long_steps_hardly_any_is_silent)
+{
+	static const struct noise rows[] = {{1, 1, 2, 0},   {8, 1, 2, 0},   {8, 1, 3, 0.9},
+					    {1, 5, 2, 0.5}, {8, 5, 3, 0.9}, {8, 30, 2, 0}};
+	static const struct noise worst[] = {{8, 1, 3, 0}, {1, 5, 3, 0}, {8, 5, 3, 0}};
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		cr_expect_eq(quiet_minutes(&rows[i], 1000).silent, 0u, "row %u", i);
+	for (unsigned i = 0; i < sizeof(worst) / sizeof(worst[0]); i++)
+		cr_expect_leq(quiet_minutes(&worst[i], 1000).silent, 3u, "worst %u", i);
 }
 
 /* ---- of a job ---- */
