@@ -7,6 +7,7 @@
 
 struct dispatch;
 struct election;
+struct epochs_record;
 struct jobs;
 struct members;
 struct membership;
@@ -37,6 +38,7 @@ struct control {
 	struct list hosts;                     /* of the jobs that are coordinated here */
 	struct membership *memberships;        /* of those among them whose world may change */
 	struct membership_past *past_memberships;
+	struct epochs_record *records;            /* on their way, the oldest first */
 	struct repeat refusals[CONTROL_REFUSALS]; /* of nodes whose jobs cannot be coordinated here */
 };
 

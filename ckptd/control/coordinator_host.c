@@ -10,7 +10,6 @@
 #include "control/epoch_record.h"
 #include "control/membership.h"
 #include "control/set_aside.h"
-#include "format/files/marks.h"
 #include "job/room.h"
 #include "participant/room.h"
 #include "replication/room.h"
@@ -37,6 +36,7 @@ static void host_free(struct coordinator_host *host)
 	epochs_forget(host->record);
 	directories_free(&host->directories);
 	coord_free(host->coord);
+	plan_record_free(&host->plan);
 	directory_lock_give(host->control, &host->directory_lock);
 	list_remove(&host->link);
 	free(host);
@@ -111,30 +111,28 @@ static int take_directories(struct coordinator_host *host, struct err *err)
 static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 {
 	struct control *control = host->control;
-	struct begun elected = {.id = {0}};
-	struct rollbacks back;
-	uint32_t epoch;
+	struct epochs_start start;
 	int rc = take_directories(host, err);
 	if (rc)
 		return rc;
-	rc = epochs_first(control, host->job, &epoch, &back, err);
+	rc = epochs_first(control, host->job, &start, err);
 	if (rc)
 		return err_prefix(err, rc, "job '%s': no epoch can be chosen", host->job);
 	/* Nothing later than what the registry has was given, as far as anybody knows; whose world may change begins anew. */
-	if (host->spread)
-		election_last_begun(control, host->job, &elected);
-	uint32_t last = elected.id.epoch;
-	bool resumes = last && epoch == last + 1 && !membership_plan(control, host->job);
+	uint32_t last = host->spread ? start.elected : 0;
+	bool resumes = last && start.next == last + 1 && !membership_plan(control, host->job);
 	host->resume_ns = resumes ? clock_now() : 0;
 	host->recorded = resumes ? last : 0;
-	host->back_recorded = rollbacks_last(&back);
+	host->back_recorded = rollbacks_last(&start.back);
+	host->plan = start.plan;
+	host->plan_recorded = start.plan.number;
 	host->orders = host_orders;
 	host->orders.arg = host;
 	host->room = host->spread ? roster_room(control->peers->roster) : 1;
-	rc = coord_new(host->job, world, host->room, resumes ? last : epoch, &host->orders, &host->coord);
+	rc = coord_new(host->job, world, host->room, resumes ? last : start.next, &host->orders, &host->coord);
 	if (rc)
 		return err_set(err, rc, "no memory for job '%s'", host->job);
-	coord_recall_rollbacks(host->coord, &back);
+	coord_recall_rollbacks(host->coord, &start.back);
 	directories_init(&host->directories, control->storage->disk, control->storage->root, host->job, host->coord);
 	host->directories.pool = control->runtime->pool;
 	host->directories.store = control->runtime->config.store;
@@ -157,6 +155,7 @@ static int host_new(struct control *control, const char *job, uint32_t world, bo
 	snprintf(host->job, sizeof(host->job), "%s", job);
 	int rc = begin(host, world, err);
 	if (rc) {
+		plan_record_free(&host->plan);
 		directory_lock_give(control, &host->directory_lock);
 		free(host);
 		return rc;

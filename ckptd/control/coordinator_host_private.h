@@ -5,6 +5,7 @@
 #include "base/repeat.h"
 #include "control/checkpoint_directories.h"
 #include "control/coordinator_host.h"
+#include "format/files/plan_record.h"
 
 struct coordinator_host {
 	struct list link;
@@ -23,6 +24,9 @@ struct coordinator_host {
 	bool ended;                   /* nobody needs it: it goes when the last of its directories has been closed */
 	struct epochs_record *record; /* on its way */
 	uint32_t recorded;
+	struct plan_record
+		plan; /* of the job, as it was on record at first, and then as it was last given to the record */
+	uint32_t plan_recorded; /* its number: it stands */
 	uint32_t back_recorded,
 		back_written; /* epochs that began with a rollback: the last that is recorded; on its way */
 	uint64_t retry_ns;    /* 0: nothing has failed */
@@ -40,8 +44,7 @@ extern const struct coord_orders host_orders, host_no_orders;
 void host_give(struct coordinator_host *host, uint32_t node, struct peer_order *order);
 /* Records an epoch, and then says so to the coordinator: host_orders.persist. */
 void host_persist(void *host, uint32_t epoch, const char *reason);
-/* A node joins, and no host can be made for it; or one is there. */
-void host_refuse(struct control *control, uint32_t node, const char *job, int rc, const char *why);
+/* A host is there for a node that joins. */
 void host_admit(struct control *control, const char *job);
 /* The coordinator hears it (control/coordinator_input.c). */
 void host_hear(struct coordinator_host *host, struct coord_from from, const struct peer_report *r);

@@ -140,7 +140,14 @@ static void remove_dir(void *arg, struct step_id id)
 	directories_remove(&host->directories, id);
 }
 
-/* ---- the record of epochs -------------------------------------------------------------------------------------- */
+/* ---- the record of epochs and plans ------------------------------------------------------------------------------ */
+
+/* The plan that holds is not on record yet. */
+static bool has_new_plan(const struct coordinator_host *host)
+{
+	uint32_t number = host->spread ? membership_plan(host->control, host->job) : 0;
+	return number && number != host->plan_recorded;
+}
 
 static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 {
@@ -148,18 +155,47 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 	struct coord_view now = coord_view(host->coord);
 	host->record = NULL;
 	if (rc) {
-		if (repeat_due(&host->unrecorded, text, clock_now()))
+		bool ends = rc == -ECANCELED; /* the daemon does */
+		if (!ends && repeat_due(&host->unrecorded, text, clock_now()))
 			log_error("job %s: epoch %u cannot be recorded, nobody is told of it: %s", host->job, epoch,
 				  text);
 		host->retry_ns = clock_deadline(RECORD_RETRY_MS * CLOCK_NS_PER_MS);
-	} else {
-		host->recorded = epoch;
-		host->back_recorded = host->back_written;
-		host->unrecorded = (struct repeat){0};
-		coord_persisted(host->coord, epoch);
+		return;
 	}
-	if (!rc && now.epoch > epoch) /* raised again meanwhile */
+	host->recorded = epoch;
+	host->back_recorded = host->back_written;
+	host->plan_recorded = host->plan.number;
+	host->unrecorded = (struct repeat){0};
+	membership_recorded(host->control, host->job, host->plan_recorded);
+	coord_persisted(host->coord, epoch);
+	if (now.epoch > epoch || has_new_plan(host)) /* raised or planned again meanwhile */
 		host_persist(host, now.epoch, coord_reason(host->coord));
+}
+
+/* What stands there stays, until there is another plan. */
+static int take_plan(struct coordinator_host *host, struct plan_record *plan)
+{
+	struct plan_record now = {0};
+	if (host->spread && membership_plan(host->control, host->job) != host->plan.number) {
+		int rc = membership_plan_record(host->control, host->job, &now);
+		if (rc)
+			return rc;
+	}
+	if (now.number) {
+		plan_record_free(&host->plan);
+		host->plan = now;
+	}
+	return plan_record_copy(&host->plan, plan);
+}
+
+static int record(struct coordinator_host *host, uint32_t epoch, const struct rollbacks *back, const char *reason)
+{
+	struct begun begun = {.id.epoch = epoch, .back = *back};
+	snprintf(begun.job, sizeof(begun.job), "%s", host->job);
+	snprintf(begun.reason, sizeof(begun.reason), "%s", reason);
+	host->back_written = rollbacks_last(back);
+	int rc = take_plan(host, &begun.plan);
+	return rc ? rc : epochs_record(host->control, &begun, recorded, host, &host->record);
 }
 
 void host_persist(void *arg, uint32_t epoch, const char *reason)
@@ -168,17 +204,24 @@ void host_persist(void *arg, uint32_t epoch, const char *reason)
 	struct rollbacks back = coord_view(host->coord).back;
 	catalog_epoch(host->control->storage->catalog, host->job, epoch);
 	/* Of a job on one node the catalog alone has the epoch; but a rollback must stand where nobody forgets it. */
-	if (rollbacks_last(&back) <= host->back_recorded && (!host->spread || epoch <= host->recorded)) {
+	if (rollbacks_last(&back) <= host->back_recorded && !has_new_plan(host) &&
+	    (!host->spread || epoch <= host->recorded)) {
 		coord_persisted(host->coord, epoch);
 		return;
 	}
 	host->retry_ns = 0;
 	if (host->record)
 		return; /* when it has ended, this one follows */
-	host->back_written = rollbacks_last(&back);
-	int rc = epochs_record(host->control, host->job, epoch, &back, reason, recorded, host, &host->record);
+	int rc = record(host, epoch, &back, reason);
 	if (rc)
 		recorded(host, epoch, rc, err_name(rc));
+}
+
+void host_record_plan(struct control *control, const char *job)
+{
+	struct coordinator_host *host = host_find(control, job);
+	if (host)
+		host_persist(host, coord_view(host->coord).epoch, coord_reason(host->coord));
 }
 
 const struct coord_orders host_orders = {.emit = emit,

@@ -396,14 +396,16 @@ void election_tick(struct control *control)
 
 /* ---- epochs ---------------------------------------------------------------------------------------------------- */
 
-void election_last_begun(const struct control *control, const char *job, struct begun *begun)
+int election_last_begun(const struct control *control, const char *job, struct begun *begun, struct err *err)
 {
 	char key[REGISTRY_KEY_MAX];
 	struct registry_record record;
+	*begun = (struct begun){.id = {0}};
 	key_of(job, EPOCH, key);
-	if (!control->registry || !registry_get(control->registry, key, &record) ||
-	    begun_decode(record.value, record.len, begun, NULL))
-		*begun = (struct begun){.id = {0}};
+	if (!control->registry || !registry_get(control->registry, key, &record))
+		return 0;
+	int rc = begun_decode(record.value, record.len, begun, err);
+	return rc ? err_prefix(err, rc, "%s in the registry", key) : 0;
 }
 
 struct epoch_call {

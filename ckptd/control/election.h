@@ -45,8 +45,9 @@ void election_tick(struct control *control);
 /* The message of a node that takes itself for the coordinator of the job, in that term: it is, as far as is known here. */
 bool election_believes(const struct control *control, const char *job, uint32_t node, uint64_t term);
 
-/* Epochs of a job (control/epoch_record.h). The last that is recorded; epoch 0: none, or there is no registry. */
-void election_last_begun(const struct control *control, const char *job, struct begun *begun);
+/* Epochs of a job (control/epoch_record.h). The last that is recorded; epoch 0: none, or there is no registry. To be freed. -EBADMSG,
+ * -EPROTONOSUPPORT, with a sentence. */
+int election_last_begun(const struct control *control, const char *job, struct begun *begun, struct err *err);
 /* Records it, bound to our term. done: rc 0: it stands; -ESTALE: we do not coordinate the job any more; else nobody knows. -ENOSYS: there is no
  * registry. */
 int election_record_epoch(struct control *control, const char *job, const void *text, size_t len,

@@ -7,7 +7,6 @@
 #include "checkpoint/room.h"
 #include "control/control.h"
 #include "control/election.h"
-#include "format/files/marks.h"
 #include "replication/room.h"
 #include "runtime/room.h"
 #include "store/read/repo.h"
@@ -33,7 +32,7 @@ static int read_record(struct repo *repo, int dir, struct begun *begun, struct e
 {
 	AUTO_FREE void *text = NULL;
 	size_t len = 0;
-	int rc = disk_read_file(repo->disk, dir, EPOCHS_FILE, MARK_BYTES_MAX, &text, &len, err);
+	int rc = disk_read_file(repo->disk, dir, EPOCHS_FILE, BEGUN_BYTES_MAX, &text, &len, err);
 	if (rc == -ENOENT)
 		return 0;
 	return rc ? rc : begun_decode(text, len, begun, err);
@@ -60,7 +59,7 @@ static int last_in_store(struct control *control, const char *job, uint32_t *las
 	rc = repo_open(control->runtime->config.store, &repo, err);
 	if (rc)
 		return rc;
-	rc = last_of_names(&repo, job, last, err);
+	rc = last ? last_of_names(&repo, job, last, err) : 0;
 	if (!rc)
 		rc = last_of_record(&repo, job, begun, err);
 	repo_close(&repo);
@@ -72,24 +71,67 @@ static uint32_t later(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-int epochs_first(struct control *control, const char *job, uint32_t *epoch, struct rollbacks *back, struct err *err)
+/* The store has what was recorded without a registry, too; and something older than the registry where a former coordinator wrote it late. */
+static void take_newer(struct begun *last, struct begun *other)
 {
-	struct begun elected = {.id = {0}}, stored = {.id = {0}};
-	election_last_begun(control, job, &elected);
-	*epoch = later(catalog_last_epoch(control->storage->catalog, job), elected.id.epoch);
-	if (control->peers->replica)
-		*epoch = later(*epoch, replica_known_epoch(control->peers->replica, job));
-	int rc = control->runtime->config.store ? last_in_store(control, job, epoch, &stored, err) : 0;
-	*epoch = later(*epoch, stored.id.epoch) + 1;
-	*back = rollbacks_last(&elected.back) > rollbacks_last(&stored.back) ? elected.back : stored.back;
+	last->id.epoch = later(last->id.epoch, other->id.epoch);
+	if (rollbacks_last(&other->back) > rollbacks_last(&last->back))
+		last->back = other->back;
+	if (other->plan.number <= last->plan.number)
+		return;
+	const struct plan_record newer = other->plan;
+	other->plan = last->plan;
+	last->plan = newer;
+}
+
+/* names: the last epoch that a directory of the store bears; NULL: nobody asks. */
+static int read_last(struct control *control, const char *job, uint32_t *elected, uint32_t *names, struct begun *last,
+		     struct err *err)
+{
+	struct begun stored = {.id = {0}};
+	int rc = election_last_begun(control, job, last, err);
+	if (rc)
+		return rc;
+	*elected = last->id.epoch;
+	rc = control->runtime->config.store ? last_in_store(control, job, names, &stored, err) : 0;
+	if (!rc)
+		take_newer(last, &stored);
+	else
+		begun_free(last);
+	begun_free(&stored);
 	return rc;
+}
+
+int epochs_last(struct control *control, const char *job, struct begun *last, struct err *err)
+{
+	uint32_t elected;
+	return read_last(control, job, &elected, NULL, last, err);
+}
+
+int epochs_first(struct control *control, const char *job, struct epochs_start *start, struct err *err)
+{
+	struct begun last;
+	uint32_t names = 0;
+	*start = (struct epochs_start){0};
+	int rc = read_last(control, job, &start->elected, &names, &last, err);
+	if (rc)
+		return rc;
+	uint32_t epoch = later(catalog_last_epoch(control->storage->catalog, job), later(names, last.id.epoch));
+	if (control->peers->replica)
+		epoch = later(epoch, replica_known_epoch(control->peers->replica, job));
+	start->next = epoch + 1;
+	start->back = last.back;
+	start->plan = last.plan;
+	return 0;
 }
 
 /* ---- the record ------------------------------------------------------------------------------------------------- */
 
 struct epochs_record {
 	struct work work;
-	struct pool *pool;
+	struct epochs_record *next;
+	struct control *control;
+	bool elected; /* the registry has it first */
 	const char *store;
 	struct begun begun;
 	void (*done)(void *arg, uint32_t epoch, int rc, const char *text); /* NULL: nobody waits for it any more */
@@ -129,6 +171,7 @@ static void run(struct work *work)
 {
 	struct epochs_record *r = list_entry(work, struct epochs_record, work);
 	struct repo repo;
+	r->rc = 0;
 	if (!r->store)
 		return;
 	r->rc = repo_open(r->store, &repo, &r->err);
@@ -138,63 +181,126 @@ static void run(struct work *work)
 	repo_close(&repo);
 }
 
-static void finish(struct work *work)
+/* The registry has it: now the store, for whoever runs without a registry later. */
+static void to_store(struct epochs_record *r)
 {
-	struct epochs_record *r = list_entry(work, struct epochs_record, work);
-	if (r->done)
-		r->done(r->arg, r->begun.id.epoch, r->rc, r->err.text[0] ? r->err.text : err_name(r->rc));
-	free(r);
+	r->rc = -ECANCELED; /* where the daemon ends before a worker has begun */
+	pool_submit(r->control->runtime->pool, &r->work);
 }
 
-/* The registry has it: now the store, for whoever runs without a registry later. */
+static void end(struct epochs_record *r);
+
 static void in_registry(void *arg, int rc, const char *why)
 {
 	struct epochs_record *r = arg;
 	if (!rc) {
-		pool_submit(r->pool, &r->work);
+		to_store(r);
 		return;
 	}
 	r->rc = err_set(&r->err, rc, "%s", why);
-	finish(&r->work);
+	end(r);
 }
 
-static int tell_registry(struct control *control, struct epochs_record *r)
+static int to_registry(struct epochs_record *r)
 {
 	AUTO_WBUF struct wbuf text = {0};
-	int rc = begun_encode(&r->begun, &text);
-	return rc ? rc : election_record_epoch(control, r->begun.job, text.data, text.len, in_registry, r);
+	int rc = r->control->registry ? begun_encode(&r->begun, &text) : -ESHUTDOWN;
+	return rc ? rc : election_record_epoch(r->control, r->begun.job, text.data, text.len, in_registry, r);
 }
 
-int epochs_record(struct control *control, const char *job, uint32_t epoch, const struct rollbacks *back,
-		  const char *reason, void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
-		  struct epochs_record **out)
+static int begin(struct epochs_record *r)
+{
+	if (r->elected)
+		return to_registry(r);
+	to_store(r);
+	return 0;
+}
+
+/* The first of the job. */
+static struct epochs_record *first_of(const struct control *control, const char *job)
+{
+	struct epochs_record *r = control->records;
+	while (r && strcmp(r->begun.job, job) != 0)
+		r = r->next;
+	return r;
+}
+
+static void leave(struct epochs_record *r)
+{
+	struct epochs_record **at = &r->control->records;
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+}
+
+static void free_record(struct epochs_record *r)
+{
+	begun_free(&r->begun);
+	free(r);
+}
+
+static void end(struct epochs_record *r)
+{
+	leave(r);
+	struct epochs_record *next = first_of(r->control, r->begun.job);
+	if (next && (next->rc = begin(next)) != 0)
+		end(next);
+	if (r->done)
+		r->done(r->arg, r->begun.id.epoch, r->rc, r->err.text[0] ? r->err.text : err_name(r->rc));
+	free_record(r);
+}
+
+static void finish(struct work *work)
+{
+	end(list_entry(work, struct epochs_record, work));
+}
+
+static struct epochs_record *new_record(struct control *control, struct begun *begun)
 {
 	struct epochs_record *r = calloc(1, sizeof(*r));
 	if (!r)
-		return -ENOMEM;
-	r->work = (struct work){.run = run, .done = finish};
-	r->store = control->runtime->config.store;
-	r->begun.id.epoch = epoch;
+		return NULL;
+	*r = (struct epochs_record){.work = {.run = run, .done = finish},
+				    .control = control,
+				    .elected = control->registry != NULL,
+				    .store = control->runtime->config.store,
+				    .begun = *begun};
 	r->begun.begun_at = clock_wall();
-	r->begun.back = *back;
-	snprintf(r->begun.job, sizeof(r->begun.job), "%s", job);
-	snprintf(r->begun.reason, sizeof(r->begun.reason), "%s", reason);
-	r->done = done;
-	r->arg = arg;
-	r->pool = control->runtime->pool;
-	int rc = control->registry ? tell_registry(control, r) : 0;
+	begun->plan = (struct plan_record){0};
+	return r;
+}
+
+int epochs_record(struct control *control, struct begun *begun,
+		  void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
+		  struct epochs_record **out)
+{
+	struct epochs_record *r = new_record(control, begun), **last = &control->records;
+	if (!r) {
+		begun_free(begun);
+		return -ENOMEM;
+	}
+	bool waits = first_of(control, r->begun.job);
+	int rc = waits ? 0 : begin(r);
 	if (rc) {
-		free(r);
+		free_record(r);
 		return rc;
 	}
+	r->done = done;
+	r->arg = arg;
+	while (*last)
+		last = &(*last)->next;
+	*last = r;
 	*out = r;
-	if (!control->registry)
-		pool_submit(control->runtime->pool, &r->work);
 	return 0;
 }
 
 void epochs_forget(struct epochs_record *record)
 {
-	if (record)
-		record->done = NULL;
+	if (!record)
+		return;
+	record->done = NULL;
+	if (first_of(record->control, record->begun.job) == record)
+		return; /* it is under way */
+	leave(record);
+	free_record(record);
 }

@@ -31,6 +31,7 @@ static void membership_free(struct membership *m)
 	free(m->drained);
 	free(m->departs);
 	free(m->behind);
+	plan_record_free(&m->record);
 	free(m);
 }
 
@@ -41,13 +42,13 @@ uint64_t membership_patience(const struct membership *m)
 	return clock_deadline(policy.node_wait_ms * CLOCK_NS_PER_MS);
 }
 
-struct membership *membership_new(struct control *control, const char *job, bool spread,
-				  const struct peer_capacity *first)
+int membership_new(struct control *control, const char *job, bool spread, const struct peer_capacity *first,
+		   struct membership **out, struct err *err)
 {
 	uint32_t nnodes = spread ? roster_room(control->peers->roster) : 1;
 	struct membership *m = calloc(1, sizeof(*m));
 	if (!m)
-		return NULL;
+		return err_set(err, -ENOMEM, "no memory for job '%s'", job);
 	*m = (struct membership){.control = control, .spread = spread};
 	snprintf(m->job, sizeof(m->job), "%s", job);
 	m->left = calloc(nnodes, sizeof(*m->left));
@@ -60,7 +61,12 @@ struct membership *membership_new(struct control *control, const char *job, bool
 	if (!m->left || !m->launcher_lost || !m->has_ranks || !m->unquiet || !m->drained || !m->departs || !m->behind ||
 	    assignment_init(&m->assignment, nnodes, first->want, first->least)) {
 		membership_free(m);
-		return NULL;
+		return err_set(err, -ENOMEM, "no memory for job '%s'", job);
+	}
+	int rc = spread ? membership_recall(m, err) : 0;
+	if (rc) {
+		membership_free(m);
+		return rc;
 	}
 	m->assignment.number = membership_past(control, job).plan;
 	m->wait_ns = m->miss_ns = spread ? membership_patience(m) : 0;
@@ -69,7 +75,8 @@ struct membership *membership_new(struct control *control, const char *job, bool
 	for (uint32_t n = 0; spread && n < control->peers->roster->n; n++)
 		if (roster_has(control->peers->roster, n))
 			memberships_weigh(control, n);
-	return m;
+	*out = m;
+	return 0;
 }
 
 void membership_remove(struct control *control, const char *job)
@@ -253,6 +260,8 @@ static bool mend(struct membership *m)
 
 bool membership_advance(struct membership *m)
 {
+	if (m->untold)
+		return membership_make_host(m);
 	membership_tell_behind(m);
 	enum assignment_state state = assignment_state(&m->assignment);
 	m->assignment.whole = m->control->storage->root < 0 && host_view(m->control, m->job).alike;
@@ -361,7 +370,7 @@ bool membership_next(const struct control *control, const struct membership **at
 {
 	*at = *at ? (*at)->next : control->memberships;
 	if (*at)
-		*view = (struct membership_view){(*at)->job, &(*at)->assignment, (*at)->spread, (*at)->quiescing,
-						 (*at)->stuck};
+		*view = (struct membership_view){(*at)->job,       &(*at)->assignment, (*at)->spread,
+						 (*at)->quiescing, (*at)->untold,      (*at)->stuck};
 	return *at;
 }

@@ -10,16 +10,20 @@
  *
  * Where the world keeps its size (spares take all the empty ranks), and the ranks of each node stay together (coordinator/assignment.h), a loss needs no quiescing: the
  * state is in the memory of other nodes. Without a store the others are waited for until that is so, or node-wait is over; then it is lost.
- * What was quiesced makes the host anew, in a new epoch. Each node is told its part (PLAN), and joins. A node that comes back with
- * an older plan is told the present one.
+ * What was quiesced makes the host anew, in a new epoch. The plan is recorded beside the epoch (control/epoch_record.h); then each node is told its part (PLAN), and
+ * joins. A node that comes back with an older plan is told the present one.
  *
- * What the nodes say outlives a restart of this daemon: the newest plan that somebody was given holds, ranks are whose who claims them,
+ * Whoever coordinates next reads which plan holds, and who was given what. As soon as somebody follows a plan of the job, that one goes on: its nodes say which of their ranks they keep, and who has not heard of it
+ * is told. What nobody has claimed in time is lost.
+ *
+ * Without a store and a registry nothing is on record, and what the nodes say outlives a restart of this daemon: the newest plan that somebody was given holds, ranks are whose who claims them,
  * and those that nobody has claimed in time are lost. Who has heard only of the plan before it keeps what he has until all ranks are claimed, or
  * that time is over: what nobody else has claimed then is his still, where the world is as large. A plan of which only nodes without ranks know holds, too, when those who would make the first one
  * are there: all its ranks are waited for, and then lost, but what they had in memory may be with others. */
 #ifndef CKPTD_CONTROL_MEMBERSHIP_H
 #define CKPTD_CONTROL_MEMBERSHIP_H
 
+#include "format/files/plan_record.h"
 #include "format/message/peer_coord.h"
 
 struct control;
@@ -31,6 +35,11 @@ void membership_report(struct control *control, uint32_t node, bool spread, cons
 uint32_t membership_plan(const struct control *control, const char *job);
 /* The node joins by the plan that holds: it has so many ranks, as far as it knows. -EINVAL: not by that plan. */
 int membership_node_joins(struct control *control, const char *job, uint32_t node, uint32_t nranks, struct err *err);
+/* Which node has which ranks by that plan, for the record; number 0: none is made here yet. In one that nodes have told of, and that is not on record, only the number is
+ * known. To be freed. -ENOMEM. */
+int membership_plan_record(const struct control *control, const char *job, struct plan_record *plan);
+/* That plan is on record: its nodes may be told. */
+void membership_recorded(struct control *control, const char *job, uint32_t number);
 /* A save has reached this level on all nodes. */
 void membership_shown(struct control *control, const char *job, struct step_id id, enum level_shown level);
 /* A node cannot have its copies of it made. */
@@ -81,6 +90,7 @@ struct membership_view {
 	const char *job;
 	const struct assignment *assignment;
 	bool spread, quiescing;
+	bool untold; /* the plan is not on record yet, and nobody has heard of it */
 	const char
 		*stuck; /* why a change that is wanted has not come at the last save; "": nothing is known against it */
 };

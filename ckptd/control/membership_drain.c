@@ -128,7 +128,7 @@ int membership_drain(struct control *control, const char *job, const char *name,
 /* Who is not there, or has not said what he has, may have ranks all the same. */
 static bool in_doubt(const struct membership *m)
 {
-	return m->quiescing || assignment_state(&m->assignment) == ASSIGNMENT_BROKEN;
+	return m->quiescing || m->untold || assignment_state(&m->assignment) == ASSIGNMENT_BROKEN;
 }
 
 int membership_drained(struct control *control, const char *job, const char *name, struct membership_drained *is,

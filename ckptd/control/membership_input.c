@@ -1,6 +1,7 @@
 /* What a membership hears of nodes: what they offer, follow and have done, and that they are lost. */
 #include "control/membership_private.h"
 
+#include "base/log.h"
 #include "checkpoint/room.h"
 #include "cluster/room.h"
 #include "control/set_aside.h"
@@ -46,7 +47,7 @@ static void take_offer(struct membership *m, uint32_t node, const struct peer_ca
 		m->behind[node].n = 0;
 	if (said->plan == c->number && said->n)
 		membership_tell_apart(m, node);
-	else if (said->plan < c->number && said->processes && c->world)
+	else if (said->plan < c->number && c->world)
 		membership_hear_behind(m, node, said);
 }
 
@@ -61,16 +62,34 @@ static void take_quiesced(struct membership *m, uint32_t node, const struct peer
 	snprintf(m->text, sizeof(m->text), "%s", said->text);
 }
 
+/* What is damaged stays so, and its launcher hears of it. */
+static void refuse(struct control *control, uint32_t node, const char *job, int rc, const char *why)
+{
+	struct peer_order o = {.type = PEER_REJECT, .word = {.rc = rc, .flag = true}};
+	if (rc != -EBADMSG && rc != -EPROTONOSUPPORT) {
+		host_refuse(control, node, job, rc, why);
+		return;
+	}
+	log_error("%s", why);
+	snprintf(o.job, sizeof(o.job), "%s", job);
+	snprintf(o.word.text, sizeof(o.word.text), "%s", why);
+	host_order(control, true, node, &o);
+}
+
 void membership_report(struct control *control, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct membership *m = membership_find(control, r->job);
 	uint32_t at = spread ? node : 0;
+	struct err err = {{0}};
+	int rc = 0;
 	if (!m && r->type == PEER_CAPACITY && membership_is_over(control, r))
 		membership_tell_over(control, node, spread, r);
 	else if (!m && r->type == PEER_CAPACITY && r->assignment.processes)
-		m = membership_new(control, r->job, spread, &r->assignment);
+		rc = membership_new(control, r->job, spread, &r->assignment, &m, &err);
+	if (rc)
+		refuse(control, node, r->job, rc, err.text);
 	if (!m)
-		return; /* nobody needs it, or there is no memory: the next report tries again */
+		return; /* nobody needs it */
 	if (m->spread != spread)
 		return; /* a job of that name on one node alone is not this one */
 	if (r->type == PEER_CAPACITY)

@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Between two tries to make a host. */
+#define MAKE_NS CLOCK_NS_PER_S
+
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
 const char *membership_name_of(const struct membership *m, uint32_t node)
@@ -73,6 +76,24 @@ static void tell_all(struct membership *m)
 			membership_tell_plan(m, n, true);
 }
 
+/* Where all is on one node its launcher knows the plan, and outlives this daemon. */
+static void announce(struct membership *m)
+{
+	if (!m->spread)
+		tell_all(m);
+	else if (m->untold)
+		host_record_plan(m->control, m->job);
+}
+
+void membership_recorded(struct control *control, const char *job, uint32_t number)
+{
+	struct membership *m = membership_find(control, job);
+	if (!m || !m->untold || number != m->assignment.number)
+		return;
+	m->untold = m->unmade = false;
+	tell_all(m);
+}
+
 void membership_renumber(struct membership *m)
 {
 	struct assignment *c = &m->assignment;
@@ -83,7 +104,8 @@ void membership_renumber(struct membership *m)
 	c->number = known + 1;
 	for (uint32_t r = 0; r < c->world; r++)
 		c->was[r] = r;
-	tell_all(m);
+	m->untold = m->spread;
+	announce(m);
 }
 
 static void describe(const struct membership *m, uint32_t before)
@@ -141,37 +163,61 @@ void membership_lose(struct membership *m)
 	log_warn("job %s: %s", m->job, m->lost);
 }
 
-/* False: the membership is no more. */
-bool membership_replan(struct membership *m)
+static void keep_host(struct membership *m)
 {
-	struct err err = {{0}};
-	uint32_t before = m->assignment.world;
-	bool quiesced =
-		m->quiescing; /* those who are let go wait to enter the next epoch, too: nobody may count them there */
-	bool keeps = assignment_keeps(&m->assignment);
-	int rc = next_plan(m);
-	if (rc)
-		return true; /* too few by now */
-	membership_quiet(m);
-	membership_unstick(m);
-	m->gone = m->starving = false;
-	m->parted = m->parted || (before && !keeps);
-	describe(m, before);
-	if (before == m->assignment.world && !quiesced)
-		host_release(m->control, m->job);
-	else
-		rc = host_remake(m->control, m->job, m->assignment.world, m->spread, &err);
-	if (!rc && (quiesced || before != m->assignment.world || m->lost[0]))
+	host_release(m->control, m->job);
+	if (m->lost[0])
 		host_preface(m->control, m->job, m->lost);
 	m->lost[0] = 0;
+}
+
+bool membership_make_host(struct membership *m)
+{
+	struct err err = {{0}};
+	if ((!m->unmade && host_has(m->control, m->job)) || clock_now() < m->make_ns)
+		return true;
+	m->make_ns = clock_deadline(MAKE_NS);
+	m->unmade = true;
+	int rc = host_remake(m->control, m->job, m->assignment.world, m->spread, &err);
 	if (rc == -EINVAL || (rc && !m->spread)) {
 		membership_turn_all_away(m, rc, err.text);
 		membership_remove(m->control, m->job);
 		return false;
 	}
-	if (rc) /* the first node that joins has it made */
-		log_error("job %s: not yet: %s", m->job, err.text);
-	tell_all(m);
+	if (rc) {
+		if (repeat_due(&m->why_unmade, err.text, clock_now()))
+			log_error("job %s: not yet: %s", m->job, err.text);
+		return true;
+	}
+	m->unmade = false;
+	host_preface(m->control, m->job, m->lost);
+	m->lost[0] = 0;
+	return true;
+}
+
+/* False: the membership is no more. */
+bool membership_replan(struct membership *m)
+{
+	uint32_t before = m->assignment.world;
+	bool quiesced =
+		m->quiescing; /* those who are let go wait to enter the next epoch, too: nobody may count them there */
+	bool keeps = assignment_keeps(&m->assignment);
+	if (next_plan(m))
+		return true; /* too few by now */
+	membership_quiet(m);
+	membership_unstick(m);
+	plan_record_free(&m->record);
+	m->gone = m->starving = m->adopted = false;
+	m->parted = m->parted || (before && !keeps);
+	describe(m, before);
+	m->make_ns = 0;
+	m->untold = m->spread;
+	m->unmade = before != m->assignment.world || quiesced;
+	if (!m->unmade)
+		keep_host(m);
+	else if (!membership_make_host(m))
+		return false;
+	announce(m);
 	return true;
 }
 

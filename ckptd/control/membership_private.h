@@ -3,6 +3,7 @@
 #define CKPTD_CONTROL_MEMBERSHIP_PRIVATE_H
 
 #include "base/clock.h"
+#include "base/repeat.h"
 #include "control/control.h"
 #include "control/coordinator_host.h"
 #include "control/membership.h"
@@ -26,8 +27,15 @@ struct membership {
 	char job[NAME_JOB_MAX];
 	bool spread;
 	struct assignment assignment;
-	uint32_t latest;  /* plan that a node knows of; the next one comes after it */
-	uint32_t of;      /* the world of that; 0: not known */
+	uint32_t latest; /* plan that a node knows of; the next one comes after it */
+	uint32_t of;     /* the world of that; 0: not known */
+	struct plan_record
+		record; /* of the last plan, as it was when this began; number 0: there is none, or it has been taken up */
+	bool adopted;     /* the plan that holds is known from nodes alone: each of its ranks is claimed */
+	bool untold;      /* the plan that holds is not on record yet */
+	bool unmade;      /* then: its host could not be made yet */
+	uint64_t make_ns; /* when that is tried again */
+	struct repeat why_unmade;
 	bool twice;       /* a node follows another plan of the number of this one, and has yet to be told */
 	uint64_t wait_ns; /* a node that is missing may come until then */
 	uint64_t miss_ns; /* what it has in memory, also for others, may come until then */
@@ -68,9 +76,9 @@ struct membership {
 
 /* NULL: the world of that job does not change. */
 struct membership *membership_find(const struct control *control, const char *job);
-/* Of a job of which somebody has offered itself for the first time; NULL: no memory. */
-struct membership *membership_new(struct control *control, const char *job, bool spread,
-				  const struct peer_capacity *first);
+/* Of a job of which somebody has offered itself for the first time. -ENOMEM, and what epochs_last() says. */
+int membership_new(struct control *control, const char *job, bool spread, const struct peer_capacity *first,
+		   struct membership **out, struct err *err);
 void membership_remove(struct control *control, const char *job);
 
 /* Until when a node that is missing now may come. */
@@ -100,6 +108,16 @@ void membership_hear_behind(struct membership *m, uint32_t node, const struct pe
 /* Those that do are told the plan that holds, once it is known who has which rank of it. */
 void membership_tell_behind(struct membership *m);
 
+/* control/membership_record.c. The last plan of the job, by the record. */
+int membership_recall(struct membership *m, struct err *err);
+/* Somebody follows a plan of the job: the one on record holds. False: none was, or one holds already. */
+bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan);
+/* Ranks of the plan on record of a node that has said what it follows, and how many processes it has: it has none of them any more, or has yet to hear of it. */
+void membership_settle(struct membership *m, uint32_t node, const struct peer_capacity *said);
+
+/* control/membership_recovery.c. Whoever joins has a place in the plan that holds, not in an older one. */
+void membership_make_room(struct membership *m, uint32_t world, uint32_t by);
+
 /* control/membership_plan.c. By call or message; the job is set. */
 void membership_order(const struct membership *m, uint32_t node, struct peer_order *order);
 const char *membership_name_of(const struct membership *m, uint32_t node);
@@ -110,6 +128,8 @@ void membership_turn_all_away(const struct membership *m, int rc, const char *te
 void membership_tell_plan(const struct membership *m, uint32_t node, bool known);
 /* Somebody follows a plan of this number, or a later one, and all ranks are others': the plan holds under a number that nobody knows. */
 void membership_renumber(struct membership *m);
+/* The host of the plan is made, where that has failed. False: the membership is no more. */
+bool membership_make_host(struct membership *m);
 /* Nothing leads to another plan any more. */
 void membership_quiet(struct membership *m);
 /* False: the membership is no more. */

@@ -1,4 +1,5 @@
-/* What an earlier life of this daemon has planned, as far as the nodes know it: that plan holds, and the next one comes after it. */
+/* What an earlier life of this daemon, or another one, has planned: that plan holds, and the next one comes after it. What is on record of it is in
+ * membership_record.c; here, where nothing is, what the nodes know of it. */
 #include "control/membership_private.h"
 
 #include "base/log.h"
@@ -34,7 +35,7 @@ static void tell_others(struct membership *m, uint32_t by)
 
 /* Whoever joins does so by an older plan, or by none, and with ranks that may be others' in this one: nobody's participant counts before he has taken it
  * by the plan that holds. Where all ranks are here they are who they were. */
-static void make_room(struct membership *m, uint32_t world, uint32_t by)
+void membership_make_room(struct membership *m, uint32_t world, uint32_t by)
 {
 	struct err err = {{0}};
 	struct coord_view v = host_view(m->control, m->job);
@@ -60,8 +61,9 @@ static void adopt(struct membership *m, uint32_t plan, uint32_t world, uint32_t 
 	assignment_adopt(&m->assignment, plan, world);
 	m->wait_ns = m->spread ? membership_return_patience(m) : 0;
 	m->gone = m->spread; /* who does not come back was lost, for all that is known here */
-	m->parted = true;
-	make_room(m, world, by);
+	m->parted = m->adopted = true;
+	m->untold = false;
+	membership_make_room(m, world, by);
 }
 
 /* The host is made anew for that, and what its nodes have under way is lost. */
@@ -75,6 +77,8 @@ static bool takes_apart(const struct membership *m, uint32_t world)
  * plan. The same goes for a save that they have under way in a world of another size, once it has ended. */
 void membership_hear_of_plan(struct membership *m, uint32_t node, const struct peer_capacity *said)
 {
+	if (membership_take_record(m, node, said->plan))
+		return;
 	if (said->plan > m->latest) {
 		m->latest = said->plan;
 		m->of = 0;
@@ -112,7 +116,12 @@ void membership_hear_behind(struct membership *m, uint32_t node, const struct pe
 {
 	struct membership_behind *b = &m->behind[node];
 	bool known = said->plan + 1 == m->assignment.number;
-	if (!said->n || !known || !assignment_unclaimed(&m->assignment)) {
+	if (m->untold)
+		return; /* it is told with the others */
+	membership_settle(m, node, said);
+	if (!said->processes)
+		return;
+	if (!said->n || !known || !m->adopted || !assignment_unclaimed(&m->assignment)) {
 		membership_tell_plan(m, node, known);
 		return;
 	}

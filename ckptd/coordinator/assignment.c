@@ -39,14 +39,37 @@ static void invalidate_plan(struct assignment *c, uint32_t rank)
 
 void assignment_adopt(struct assignment *c, uint32_t number, uint32_t world)
 {
-	for (uint32_t n = 0; n < c->nnodes; n++)
+	for (uint32_t n = 0; n < c->nnodes; n++) {
 		c->nodes[n].has = 0;
+		c->nodes[n].awaited = false;
+	}
 	for (uint32_t r = 0; r < world; r++) {
 		c->node[r] = c->home[r] = ASSIGNMENT_NOBODY;
 		c->was[r] = ASSIGNMENT_NEW;
 	}
 	c->number = number;
 	c->world = world;
+}
+
+void assignment_recall(struct assignment *c, uint32_t number, uint32_t world, const uint32_t *home, const uint32_t *was)
+{
+	assignment_adopt(c, number, world);
+	memcpy(c->home, home, world * sizeof(*home));
+	memcpy(c->was, was, world * sizeof(*was));
+	for (uint32_t r = 0; r < world; r++)
+		if (home[r] != ASSIGNMENT_NOBODY)
+			c->nodes[home[r]].awaited = true;
+}
+
+void assignment_take_up(struct assignment *c, uint32_t node)
+{
+	c->nodes[node].awaited = false;
+	for (uint32_t r = 0; r < c->world; r++) {
+		if (c->home[r] != node || c->node[r] != ASSIGNMENT_NOBODY)
+			continue;
+		c->node[r] = node;
+		c->nodes[node].has++;
+	}
 }
 
 static bool named(const uint32_t *ranks, uint32_t n, uint32_t rank)
@@ -59,6 +82,7 @@ static bool named(const uint32_t *ranks, uint32_t n, uint32_t rank)
 
 void assignment_claim(struct assignment *c, uint32_t node, const uint32_t *ranks, uint32_t n)
 {
+	c->nodes[node].awaited = false;
 	for (uint32_t r = 0; r < c->world; r++)
 		if (c->node[r] == node && !named(ranks, n, r))
 			invalidate_plan(c, r);
@@ -73,7 +97,7 @@ void assignment_claim(struct assignment *c, uint32_t node, const uint32_t *ranks
 bool assignment_unclaimed(const struct assignment *c)
 {
 	for (uint32_t r = 0; r < c->world; r++)
-		if (c->home[r] == ASSIGNMENT_NOBODY)
+		if (c->home[r] == ASSIGNMENT_NOBODY || c->nodes[c->home[r]].awaited)
 			return true;
 	return false;
 }
@@ -317,6 +341,8 @@ int assignment_plan(struct assignment *c)
 		keep_together(c);
 	fill(c, world);
 	memcpy(c->home, c->node, world * sizeof(*c->home));
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		c->nodes[n].awaited = false;
 	c->world = world;
 	c->number++;
 	return 0;

@@ -42,6 +42,7 @@ struct assignment_node {
 	bool spare;
 	bool leaving; /* the next plan does without it */
 	bool avoided; /* others are preferred to it (control/set_aside.h) */
+	bool awaited; /* it has ranks by a plan that was recalled, and has yet to say which of them it keeps */
 };
 
 struct assignment {
@@ -61,12 +62,18 @@ struct assignment {
 int assignment_init(struct assignment *assignment, uint32_t nnodes, uint32_t want, uint32_t least);
 void assignment_free(struct assignment *assignment);
 
-/* Another one has planned, and we know only which plan it was and how large its world: nobody has a rank until he claims it. */
+/* Another one has planned, and this is on record of it, by rank: `home` (ASSIGNMENT_NOBODY: a node that is none here) and `was`. Nobody has a rank until he claims it,
+ * or takes up what is his. 1 <= world <= want. */
+void assignment_recall(struct assignment *assignment, uint32_t number, uint32_t world, const uint32_t *home,
+		       const uint32_t *was);
+/* The node, which has not heard of it yet, has all ranks that it was given by that plan. */
+void assignment_take_up(struct assignment *assignment, uint32_t node);
+/* The same, and we know only which plan it was and how large its world. */
 void assignment_adopt(struct assignment *assignment, uint32_t number, uint32_t world);
 /* The node's processes have these ranks of the plan that holds, as far as nobody else has them; those that it had besides are lost, and it does
  * not replace them. */
 void assignment_claim(struct assignment *assignment, uint32_t node, const uint32_t *ranks, uint32_t n);
-/* Ranks of a plan that was adopted, which nobody has claimed yet. */
+/* There are ranks of a plan that was recalled or adopted of which nobody has said yet whether he keeps them. */
 bool assignment_unclaimed(const struct assignment *assignment);
 /* Ranks that the node had last, those included whose process is lost. */
 uint32_t assignment_home(const struct assignment *assignment, uint32_t node);

@@ -66,7 +66,9 @@ void participation_tick(struct job *job)
 	if (!job->join_ns || clock_now() < job->join_ns)
 		return;
 	job->join_ns = 0;
-	participation_join(job);
+	resize_say(job);
+	if (job->nlocal)
+		participation_join(job);
 }
 
 int participation_take(struct job *job, uint32_t plan, struct err *err)

@@ -31,7 +31,7 @@ struct registry;
 enum {
 	REGISTRY_KEY_MAX = 256,         /* with the NUL; without the prefix */
 	REGISTRY_PREFIX_MAX = 131,      /* with the NUL */
-	REGISTRY_VALUE_MAX = 64 << 10,  /* bytes */
+	REGISTRY_VALUE_MAX = 512 << 10, /* bytes */
 	REGISTRY_RECORDS_MAX = 1 << 17, /* in the mirror; beyond, the registry is away and says so */
 	REGISTRY_BYTES_MAX = 256 << 20, /* of those records */
 	REGISTRY_CALLS_MAX = 1024,      /* transactions that are not decided */

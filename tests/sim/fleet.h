@@ -156,9 +156,11 @@ struct fleet {
 	unsigned narenas;
 	unsigned losses; /* of daemons and of nodes, and when the last few were */
 	uint64_t loss_ns[256];
-	uint64_t faults;       /* that tests have made */
-	uint64_t cuts;         /* of them: of ways */
-	uint64_t deaths;       /* of processes and launchers */
+	uint64_t faults;          /* that tests have made */
+	uint64_t cuts;            /* of them: of ways */
+	uint64_t deaths;          /* of processes and launchers */
+	struct fleet_node *dying; /* is about to tell a plan, and does not come to the end of it; NULL: none */
+	unsigned dying_life, last_words;
 	uint64_t resumed_term; /* the last in which an epoch went on that was entered in another one */
 };
 
@@ -166,7 +168,8 @@ struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
 		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends,
-		elections, joins, replaced, lapses, unanswered, freezes, resumed, schedules, rollbacks, went_back;
+		elections, joins, replaced, untold, half_told, lapses, unanswered, freezes, resumed, schedules,
+		rollbacks, went_back;
 };
 
 extern struct fleet fleet;
@@ -268,6 +271,8 @@ bool fleet_finished(const struct fleet_node *n);
 void elastic_place(void);
 void elastic_lost(struct fleet_node *n);  /* the node is */
 bool elastic_event(struct fleet_node *n); /* true: something was done */
+/* The coordinator's daemon dies before it has told any node of a plan, or when it has told some. True: it has. */
+bool elastic_interrupt(void);
 void elastic_mend(void);
 void elastic_turn(struct fleet_node *n); /* what could not be asked is asked again */
 void elastic_trials(void);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "control/membership.h"
 #include "fleet.h"
+#include "net_sim.h"
 
 #include <stdio.h>
 
@@ -87,6 +88,48 @@ bool elastic_event(struct fleet_node *n)
 	return true;
 }
 
+static bool has_untold_plan(const struct fleet_node *n)
+{
+	const struct membership *at = NULL;
+	struct membership_view view;
+	return n && n->up && membership_next(&n->daemon.control, &at, &view) && view.untold;
+}
+
+static void begin_to_die(struct fleet_node *n)
+{
+	fleet.dying = n;
+	fleet.dying_life = n->life;
+	fleet.last_words = (unsigned)rng_below(world_rng(), fleet.n);
+	net_sim_last_words(n->id, PEER_PLAN, fleet.last_words);
+}
+
+static void die(void)
+{
+	struct fleet_node *n = fleet.dying;
+	fleet.dying = NULL;
+	if (!n || !n->up || n->life != fleet.dying_life)
+		return;
+	bool told = net_sim_is_silent(n->id) && fleet.last_words;
+	fleet_trace("node %u has planned, and its daemon dies%s", n->id, told ? " while it tells the others" : "");
+	*(told ? &fleet_sum.half_told : &fleet_sum.untold) += 1;
+	fleet_kill_daemon(n);
+}
+
+bool elastic_interrupt(void)
+{
+	struct fleet_node *n = fleet.dying;
+	if (!n) {
+		n = fleet_coordinator();
+		if (has_untold_plan(n) && rng_chance(world_rng(), 3))
+			begin_to_die(n);
+		return false;
+	}
+	if (n->life == fleet.dying_life && has_untold_plan(n) && !rng_chance(world_rng(), 1))
+		return false;
+	die();
+	return true;
+}
+
 void elastic_turn(struct fleet_node *n)
 {
 	n->undrain = n->undrain && !n->assignment.leaving && !drain(n, false);
@@ -95,6 +138,7 @@ void elastic_turn(struct fleet_node *n)
 /* As many nodes are there as the job needs; some of the others stay away. */
 void elastic_mend(void)
 {
+	die();
 	for (unsigned i = 0; i < fleet.n; i++) {
 		struct fleet_node *n = &fleet.nodes[i];
 		n->undrain = true;

@@ -77,6 +77,11 @@ struct net {
 	bool known[NET_SIM_NODES];
 	uint64_t incarnation, expected[NET_SIM_NODES]; /* 0: any */
 	struct net_events events;
+	struct {
+		uint16_t type; /* 0: it is not about to die */
+		unsigned left;
+		bool over;
+	} last_words;
 	struct list regions, ready; /* ready: copies that only have to be called done */
 	struct net_counts counts;
 };

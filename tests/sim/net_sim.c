@@ -246,6 +246,13 @@ uint64_t net_session(const struct net *net, unsigned node)
 	return net_is_up(net, node) ? side_of(*pair(net->self, node), net->self)->number : 0;
 }
 
+static bool is_silent(struct net *net, uint16_t type)
+{
+	if (net->last_words.type == type && !net->last_words.over)
+		net->last_words.over = !net->last_words.left--;
+	return net->last_words.over;
+}
+
 int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body)
 {
 	SIM_CHECK(!body->failed, "a message that could not be encoded");
@@ -259,6 +266,8 @@ int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *b
 		return -ENOTCONN;
 	if (you->state == SIDE_GONE)
 		return 0; /* nobody knows yet that it goes nowhere */
+	if (is_silent(net, type))
+		return 0;
 	if (you->nframes >= NET_QUEUE_MAX || you->nbytes + body->len > NET_QUEUE_BYTES ||
 	    chance(net_world.faults.refuse))
 		return -ENOBUFS;
@@ -383,6 +392,17 @@ void net_sim_kill(unsigned node)
 	SIM_CHECK(net && !net->dead, "node %u is not alive", node);
 	leave_all(net, rng_chance(world_rng(), 50));
 	net->dead = true;
+}
+
+void net_sim_last_words(unsigned node, uint16_t type, unsigned n)
+{
+	net_world.nets[node]->last_words.type = type;
+	net_world.nets[node]->last_words.left = n;
+}
+
+bool net_sim_is_silent(unsigned node)
+{
+	return net_world.nets[node] && net_world.nets[node]->last_words.over;
 }
 
 bool net_sim_writable(const void *base, uint64_t size)

@@ -37,6 +37,12 @@ void net_sim_slow(unsigned from, unsigned to, uint64_t bytes_per_s); /* 0: as fa
 /* The process of a node dies without a goodbye. Its net is good for net_free only. */
 void net_sim_kill(unsigned node);
 
+/* The process of a node dies as soon as it has sent so many messages of that type, and wants to send one more: nothing of what it sends from then on leaves it,
+ * and it is for the test to kill it. */
+void net_sim_last_words(unsigned node, uint16_t type, unsigned n);
+/* It wanted to. */
+bool net_sim_is_silent(unsigned node);
+
 /* Another node may write to some of these bytes, now or with what is under way. */
 bool net_sim_writable(const void *base, uint64_t size);
 /* Regions of this node that another one can reach. */

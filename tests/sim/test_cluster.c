@@ -237,7 +237,7 @@ static bool fault(void)
 
 static void event(void)
 {
-	if (fault())
+	if ((fleet.elastic && elastic_interrupt()) || fault())
 		return;
 	turn_rank(some_rank());
 	turn_node(some_node());
@@ -454,6 +454,8 @@ static const struct {
 	{"daemons that joined a cluster", &fleet_sum.joins},
 	{"machines replaced", &fleet_sum.replaced},
 	{"nodes frozen", &fleet_sum.freezes},
+	{"coordinators lost before a plan was told", &fleet_sum.untold},
+	{"when some nodes had been told", &fleet_sum.half_told},
 	{"epochs that went on under another coordinator", &fleet_sum.resumed},
 	{"rollbacks asked for", &fleet_sum.rollbacks},
 	{"rollbacks", &fleet_sum.went_back},

@@ -1,4 +1,4 @@
-"""The models of a commit across nodes, of their epochs, and of who coordinates them, checked by spin: every state within the bounds below, and every mutant must be killed
+"""The models of a commit across nodes, of their epochs, of who coordinates them, and of plans, checked by spin: every state within the bounds below, and every mutant must be killed
 by the property that is named here. docs/explanation/reliability.md has the table; with CKPT_ARTEFACTS the figures are left there.
 
 timeout: 1800"""
@@ -40,6 +40,7 @@ BOUNDS = [
     ("term", LAPSED_TWICE),
     ("term", LAPSED | RESTARTED),
     ("term", LAPSED | RANK_LOST | FAILED),
+    ("plan", LAPSED_TWICE | {"PLANS": 4}),
 ]
 NIGHTLY_BOUNDS = [
     ("epoch", {"IDS": 3} | LOST | CUT),
@@ -92,6 +93,12 @@ MUTANTS = [
     ("term", 15, "no_file_missing", LAPSED),
     ("term", 16, "no_file_missing", LAPSED),
     ("term", 17, "no_file_missing", LAPSED | FAILED),
+    ("plan", 1, "one_of_a_number", LAPSED),
+    ("plan", 2, "recorded_once", LAPSED),
+    ("plan", 3, "ends", LAPSED),
+    ("plan", 4, "recorded_once", LAPSED),
+    ("plan", 5, "ends", LAPSED),
+    ("plan", 6, "one_of_a_number", LAPSED),
 ]
 
 

@@ -68,8 +68,18 @@ int begun_encode(const struct begun *begun, struct wbuf *out)
 {
 	doc_put(out, begun_format, MARK_VERSION, begun->job, begun->id);
 	put_rollbacks(out, &begun->back);
+	if (begun->plan.number) {
+		jout_raw(out, ",\"plan\":");
+		plan_record_put(out, &begun->plan);
+	}
 	put_tail(out, ",\"begun_at\":", begun->begun_at, ",\"reason\":", begun->reason);
-	return wbuf_finish(out);
+	int rc = wbuf_finish(out);
+	return !rc && out->len > BEGUN_BYTES_MAX ? -EMSGSIZE : rc;
+}
+
+void begun_free(struct begun *begun)
+{
+	plan_record_free(&begun->plan);
 }
 
 static bool read_result(struct jin *in, const char *good, const char *bad)
@@ -160,8 +170,8 @@ static void read_rollbacks(struct jin *in, struct rollbacks *all)
 
 static int read_begun(struct jin *in, struct begun *b)
 {
-	enum { AT = DOC_KEYS_END, REASON, BACK };
-	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back", NULL};
+	enum { AT = DOC_KEYS_END, REASON, BACK, PLAN };
+	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back", "plan", NULL};
 	const struct doc_head head = {b->job, &b->id};
 	uint32_t seen = 0;
 	jin_object(in);
@@ -172,6 +182,8 @@ static int read_begun(struct jin *in, struct begun *b)
 			jin_string(in, b->reason, MARK_TEXT_MAX);
 		else if (k == BACK)
 			read_rollbacks(in, &b->back);
+		else if (k == PLAN)
+			plan_record_read(in, &b->plan);
 		else
 			doc_read(in, k, &head);
 	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << REASON);
@@ -254,10 +266,12 @@ int begun_decode(const void *text, size_t len, struct begun *begun, struct err *
 {
 	struct jin in;
 	*begun = (struct begun){0};
-	int rc = doc_open(&in, text, len, MARK_BYTES_MAX, begun_format, MARK_VERSION, err);
+	int rc = doc_open(&in, text, len, BEGUN_BYTES_MAX, begun_format, MARK_VERSION, err);
 	if (!rc)
 		rc = read_begun(&in, begun);
-	if (rc < 0)
+	if (rc < 0) {
+		begun_free(begun);
 		*begun = (struct begun){0};
+	}
 	return rc;
 }

@@ -10,18 +10,22 @@
  *                a name of the checkpoint, unique in the job; while it is there, the checkpoint is not removed by retention
  *   EPOCH        {"format":"ckpt.epoch","version":1,"job","step":0,"epoch","begun_at","reason"}, in the directory of the job
  *                the last epoch that was given to a job whose ranks are on several nodes: written before anybody is told. If the job has gone
- *                back (format/tensor/rollback.h), "back":[[AT,STEP,EPOCH],…] says when and where to
+ *                back (format/tensor/rollback.h), "back":[[AT,STEP,EPOCH],…] says when and where to. If its world may change, "plan":{…}
+ *                (files/plan_record.h) says which node has which ranks. It may be longer than the others
  * Times are nanoseconds since the Unix epoch. */
 #ifndef CKPT_FORMAT_MARKS_H
 #define CKPT_FORMAT_MARKS_H
 
 #include "base/bytes.h"
+#include "format/files/plan_record.h"
 #include "format/tensor/names.h"
 #include "format/tensor/rollback.h"
 
 enum {
 	MARK_VERSION = 1,
 	MARK_BYTES_MAX = 16 << 10,
+	BEGUN_BYTES_MAX =
+		512 << 10,    /* of EPOCH: 16,384 ranks in pieces of two, each on a node with a name of 30 bytes */
 	MARK_TEXT_MAX = 1024, /* of detail and note, with the NUL */
 };
 
@@ -61,6 +65,7 @@ struct begun {
 	uint64_t begun_at;
 	struct rollbacks back; /* in this epoch or before */
 	char reason[MARK_TEXT_MAX];
+	struct plan_record plan; /* owned; number 0: none */
 };
 
 /* `out` is empty. Bytes of texts that are not UTF-8 are written as '?'. 0 or -ENOMEM. */
@@ -73,7 +78,10 @@ int pin_encode(const struct pin *pin, struct wbuf *out);
 int pin_decode(const void *text, size_t len, struct pin *pin, struct err *err);
 int tag_encode(const struct tag *tag, struct wbuf *out);
 int tag_decode(const void *text, size_t len, struct tag *tag, struct err *err);
+/* Also -EMSGSIZE: its plan is in too many pieces. */
 int begun_encode(const struct begun *begun, struct wbuf *out);
+/* To be freed where it succeeds. */
 int begun_decode(const void *text, size_t len, struct begun *begun, struct err *err);
+void begun_free(struct begun *begun);
 
 #endif

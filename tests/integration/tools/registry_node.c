@@ -27,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 1 << 17, SHOWN = 64 };
+enum { LINE_BYTES = 1 << 20, SHOWN = 64 };
 
 static struct registry *registry;
 static uint64_t number, until;
@@ -164,7 +164,7 @@ static void obey(const char *line)
 	static char key[LINE_BYTES], value[LINE_BYTES];
 	char word[16] = "";
 	uint64_t revision = 0;
-	sscanf(line, "%15s %131000s", word, key);
+	sscanf(line, "%15s %1048000s", word, key);
 	if (!strcmp(word, "state")) {
 		state();
 	} else if (!strcmp(word, "counts")) {
@@ -180,14 +180,14 @@ static void obey(const char *line)
 		printf("quiet\n");
 	} else if (!strcmp(word, "drop")) {
 		commit(key, NULL, NULL, false);
-	} else if (!strcmp(word, "fill") && sscanf(line, "%*s %*s %" SCNu64 " %131000s", &revision, value) == 2) {
+	} else if (!strcmp(word, "fill") && sscanf(line, "%*s %*s %" SCNu64 " %1048000s", &revision, value) == 2) {
 		fill(key, (unsigned)revision, strtoul(value, NULL, 10));
-	} else if ((!strcmp(word, "put") || !strcmp(word, "lease")) && sscanf(line, "%*s %*s %131000s", value) == 1) {
+	} else if ((!strcmp(word, "put") || !strcmp(word, "lease")) && sscanf(line, "%*s %*s %1048000s", value) == 1) {
 		commit(key, NULL, value, word[0] == 'l');
-	} else if ((!strcmp(word, "make") || !strcmp(word, "claim")) && sscanf(line, "%*s %*s %131000s", value) == 1) {
+	} else if ((!strcmp(word, "make") || !strcmp(word, "claim")) && sscanf(line, "%*s %*s %1048000s", value) == 1) {
 		commit(key, &(struct registry_compare){key, true, 0}, value, word[0] == 'c');
 	} else if ((!strcmp(word, "swap") || !strcmp(word, "hold")) &&
-		   sscanf(line, "%*s %*s %" SCNu64 " %131000s", &revision, value) == 2) {
+		   sscanf(line, "%*s %*s %" SCNu64 " %1048000s", &revision, value) == 2) {
 		commit(key, &(struct registry_compare){key, word[0] == 'h', revision}, value, false);
 	} else {
 		printf("not understood: %s\n", line);

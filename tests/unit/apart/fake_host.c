@@ -2,6 +2,8 @@
 
 #include "cluster/roster.h"
 #include "control/coordinator_host.h"
+#include "control/epoch_record.h"
+#include "control/membership.h"
 #include "control/node_record.h"
 #include "daemon.h"
 
@@ -95,6 +97,29 @@ int host_remake(struct control *control, const char *job, uint32_t world, bool s
 	fake_host.held = false;
 	fake_host.view = (struct coord_view){
 		.epoch = fake_host.view.epoch + 1, .world = world, .attending = world, .not_spilled = ""};
+	host_record_plan(control, job);
+	return 0;
+}
+
+void host_refuse(struct control *control, uint32_t node, const char *job, int rc, const char *why)
+{
+	(void)control, (void)node, (void)job, (void)rc, (void)why;
+	fake_host.refused++;
+}
+
+void host_record_plan(struct control *control, const char *job)
+{
+	if (fake_host.has && !fake_host.slow)
+		membership_recorded(control, job, membership_plan(control, job));
+}
+
+int epochs_last(struct control *control, const char *job, struct begun *last, struct err *err)
+{
+	(void)control, (void)job;
+	if (fake_host.last_rc)
+		return err_set(err, fake_host.last_rc, "EPOCH: damaged");
+	*last = fake_host.begun;
+	fake_host.begun.plan = (struct plan_record){0};
 	return 0;
 }
 

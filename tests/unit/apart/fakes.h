@@ -4,6 +4,7 @@
 #define CKPT_TESTS_FAKES_H
 
 #include "daemon.h"
+#include "format/files/marks.h"
 #include "job/job.h"
 #include "registry/registry.h"
 #include "replication/replication.h"
@@ -72,8 +73,11 @@ extern struct fake_host {
 	uint64_t term;
 	bool has, busy, held;
 	struct coord_view view; /* a host that is made anew has all its ranks */
-	unsigned holds, releases, remakes, spills, given_up, abandoned, vacated;
+	unsigned holds, releases, remakes, spills, given_up, abandoned, vacated, refused;
 	int remake_rc;
+	bool slow;          /* the test says when a plan is on record */
+	struct begun begun; /* what is on record; last_rc: it cannot be read */
+	int last_rc;
 	char preface[WIRE_TEXT_MAX];
 	unsigned norders;
 	struct fake_order {

@@ -95,15 +95,6 @@ Test(membership, what_cannot_be_ends_it_for_all)
 	cr_expect_null(membership_daemon.control.memberships);
 }
 
-Test(membership, a_store_that_refuses_for_the_moment_ends_nothing)
-{
-	fake_host.remake_rc = -EIO;
-	begin(3);
-	cr_expect_eq(nodes[1].away, 0, "%s", nodes[1].text);
-	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1, "who joins has the host made");
-	EXPECT_RANKS(1, 1, 6, 2, 3);
-}
-
 Test(membership, who_has_lost_his_launcher_is_told_that_his_ranks_went_elsewhere)
 {
 	begin(3);

@@ -94,6 +94,39 @@ static int begun_again(const struct begun *b, struct begun *back, struct err *er
 	return rc;
 }
 
+Test(marks, an_epoch_says_who_has_which_ranks)
+{
+	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1, .reason = "rank 1 is lost"}, back;
+	struct err err = {""};
+	b.plan.number = 3;
+	cr_assert_eq(plan_record_add(&b.plan, "n0", 1), 0);
+	cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
+	cr_expect(back.plan.number == 3 && back.plan.world == 1 && back.plan.runs[0].was == 1);
+	begun_free(&back);
+	b.plan.runs[0].node[0] = '/';
+	cr_expect_eq(begun_again(&b, &back, &err), -EBADMSG);
+	cr_expect_eq(back.plan.number, 0, "nothing is left to be freed");
+	begun_free(&b);
+}
+
+Test(marks, an_epoch_whose_plan_is_in_too_many_pieces_is_not_written)
+{
+	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1, .plan.number = 1};
+	struct wbuf text = {0};
+	for (uint32_t r = 0; r < 8192; r++)
+		for (int k = 0; k < 2; k++)
+			cr_assert_eq(plan_record_add(&b.plan, r % 2 ? "node-with-a-name-of-30-letters" : "b",
+						     65534 - 2 * r + k),
+				     0);
+	cr_expect_eq(begun_encode(&b, &text), 0, "%zu bytes", text.len);
+	wbuf_free(&text);
+	for (uint32_t r = 0; r < 16384; r++)
+		cr_assert_eq(plan_record_add(&b.plan, r % 2 ? "node-with-a-name-of-30-letters" : "b", PLAN_NEW), 0);
+	cr_expect_eq(begun_encode(&b, &text), -EMSGSIZE);
+	wbuf_free(&text);
+	begun_free(&b);
+}
+
 Test(marks, an_epoch_says_where_the_job_went_back_to)
 {
 	struct begun b = {.job = "gpt",
