@@ -10,7 +10,14 @@
 #include "rng.h"
 #include "world.h"
 
-enum { FLEET_NODES_MAX = 4, FLEET_RANKS_MAX = 8, FLEET_SAVES = 512, FLEET_EPOCHS = 512, FLEET_ADDRESS = 8 };
+enum {
+	FLEET_NODES_MAX = 4,
+	FLEET_RANKS_MAX = 8,
+	FLEET_SAVES = 512,
+	FLEET_EPOCHS = 512,
+	FLEET_PLANS = 1024,
+	FLEET_ADDRESS = 8
+};
 /* Those that plans have let go and that have not ended yet are processes, too. */
 enum { FLEET_PROCESSES_MAX = 16, FLEET_PLACES_MAX = 4 };
 
@@ -121,6 +128,12 @@ struct fleet_epoch {
 	bool asked;          /* nothing but what may wait has changed the world since the epoch before */
 };
 
+/* What is known of a plan that some launcher has heard of. */
+struct fleet_plan {
+	uint32_t world;              /* 0: nothing */
+	uint8_t on[FLEET_RANKS_MAX]; /* by rank: its node, from 1 on; 0: not heard of */
+};
+
 struct fleet {
 	unsigned n;
 	uint32_t world, slots, copies; /* world: where it is fixed */
@@ -144,10 +157,11 @@ struct fleet {
 	unsigned nsaves;
 	struct fleet_epoch epochs[FLEET_EPOCHS];
 	unsigned nepochs;
-	uint32_t told;             /* the newest epoch that any arena has shown */
-	uint32_t lives;            /* processes so far */
-	uint64_t incarnations;     /* of daemons, so far */
-	uint64_t last_step;        /* that any rank has begun */
+	struct fleet_plan plans[FLEET_PLANS]; /* by number */
+	uint32_t told;                        /* the newest epoch that any arena has shown */
+	uint32_t lives;                       /* processes so far */
+	uint64_t incarnations;                /* of daemons, so far */
+	uint64_t last_step;                   /* that any rank has begun */
 	uint64_t finished;         /* the step after which some rank has gone on, in the epoch entered last */
 	uint64_t pace_ns, next_ns; /* from step to step; when the next one can be taken */
 	struct {

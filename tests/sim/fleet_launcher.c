@@ -252,8 +252,27 @@ static void over(struct fleet_node *n)
 		hang_up(n);
 }
 
+/* Who has no rank in it may hear of a plan that is over, in the words of its own last one. */
+static void check_plan(const struct fleet_node *n, const struct wire_plan *m)
+{
+	SIM_CHECK(m->number < FLEET_PLANS && m->world <= FLEET_RANKS_MAX, "plan %u of %u ranks", m->number, m->world);
+	struct fleet_plan *p = &fleet.plans[m->number];
+	if (!m->n)
+		return;
+	SIM_CHECK(!p->world || p->world == m->world, "there are two plans %u: of %u and of %u ranks", m->number,
+		  p->world, m->world);
+	p->world = m->world;
+	for (uint32_t i = 0; i < m->n; i++) {
+		uint8_t *on = &p->on[m->ranks[i]];
+		SIM_CHECK(!*on || *on == n->id + 1, "there are two plans %u: rank %u is on node %u and on node %u",
+			  m->number, m->ranks[i], *on - 1u, n->id);
+		*on = (uint8_t)(n->id + 1);
+	}
+}
+
 static void take_plan(struct fleet_node *n, const struct wire_plan *m)
 {
+	check_plan(n, m);
 	struct fleet_assignment *c = &n->assignment;
 	bool same = m->number && changes_nothing(c, m);
 	if ((!m->number && c->nplaces) || (m->number && m->number < c->plan))

@@ -32,6 +32,8 @@
  * 11. Due saves. All ranks that are told whether a save is due at a step of an epoch are told the same. Without faults, all are told.
  * 12. Rollbacks. When a job has gone back, no later epoch goes on from what it gave up, whatever is lost. Only if nothing durable is left that
  *     counts, it may. In 1 and 2 what was given up does not count.
+ * 13. Plans. No two plans of a job have the same number, whoever coordinates. All who follow a number are in a world of the same size. No
+ *     rank of it is on two nodes.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  *
