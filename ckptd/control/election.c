@@ -39,6 +39,7 @@ struct job_record {
 	uint64_t retry_ns, idle_ns;
 	uint64_t shy_ns;   /* it has given way: others come first until then */
 	uint64_t given_up; /* the term in which it has: no more of that */
+	uint64_t recorded; /* the revision in which we changed its epoch last, which the mirror may not show yet */
 	struct cut_off cut_off;
 	struct repeat unknown;
 };
@@ -409,6 +410,8 @@ int election_last_begun(const struct control *control, const char *job, struct b
 }
 
 struct epoch_call {
+	struct control *control;
+	char job[NAME_JOB_MAX];
 	void (*done)(void *arg, int rc, const char *why);
 	void *arg;
 };
@@ -416,13 +419,26 @@ struct epoch_call {
 static void epoch_recorded(void *arg, const struct registry_result *result)
 {
 	struct epoch_call *call = arg;
+	struct job_record *r = find(call->control, call->job);
+	if (r && !result->rc) /* where it was not: the mirror will show why */
+		r->recorded = result->applied ? result->revision : 0;
 	if (result->rc)
 		call->done(call->arg, result->rc, result->why);
 	else if (!result->applied)
-		call->done(call->arg, -ESTALE, "another node coordinates the job");
+		call->done(call->arg, -ESTALE,
+			   "another node coordinates the job, or what was asked before has come late");
 	else
 		call->done(call->arg, 0, "");
 	free(call);
+}
+
+/* What nobody has answered for may be applied at any time later: then it is not to take the place of what was decided since. */
+static uint64_t epoch_changed(const struct control *control, const char *job, const char *key)
+{
+	const struct job_record *r = find(control, job);
+	struct registry_record record;
+	uint64_t seen = registry_get(control->registry, key, &record) ? record.changed : 0;
+	return r && r->recorded > seen ? r->recorded : seen;
 }
 
 int election_record_epoch(struct control *control, const char *job, const void *text, size_t len,
@@ -432,13 +448,15 @@ int election_record_epoch(struct control *control, const char *job, const void *
 	struct epoch_call *call = calloc(1, sizeof(*call));
 	if (!call)
 		return -ENOMEM;
-	*call = (struct epoch_call){.done = done, .arg = arg};
+	*call = (struct epoch_call){.control = control, .done = done, .arg = arg};
+	snprintf(call->job, sizeof(call->job), "%s", job);
 	key_of(job, EPOCH, epoch);
 	key_of(job, COORDINATOR, coordinator);
-	struct registry_compare ours = {
-		.key = coordinator, .created = true, .revision = coordinator_term(control, job)};
+	const struct registry_compare was[] = {
+		{.key = coordinator, .created = true, .revision = coordinator_term(control, job)},
+		{.key = epoch, .revision = epoch_changed(control, job, epoch)}};
 	struct registry_change put = {.key = epoch, .value = text, .len = len};
-	int rc = registry_commit(control->registry, &ours, 1, &put, 1, epoch_recorded, call);
+	int rc = registry_commit(control->registry, was, 2, &put, 1, epoch_recorded, call);
 	if (rc)
 		free(call);
 	return rc;

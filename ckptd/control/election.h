@@ -48,7 +48,8 @@ bool election_believes(const struct control *control, const char *job, uint32_t 
 /* Epochs of a job (control/epoch_record.h). The last that is recorded; epoch 0: none, or there is no registry. To be freed. -EBADMSG,
  * -EPROTONOSUPPORT, with a sentence. */
 int election_last_begun(const struct control *control, const char *job, struct begun *begun, struct err *err);
-/* Records it, bound to our term. done: rc 0: it stands; -ESTALE: we do not coordinate the job any more; else nobody knows. -ENOSYS: there is no
+/* Records it, bound to our term and to what stands there as far as we know. done: rc 0: it stands; -ESTALE: we do not coordinate the job any more, or
+ * something that we had asked for before was applied late: then the mirror will show it; else nobody knows. -ENOSYS: there is no
  * registry. */
 int election_record_epoch(struct control *control, const char *job, const void *text, size_t len,
 			  void (*done)(void *arg, int rc, const char *why), void *arg);

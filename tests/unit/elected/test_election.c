@@ -151,6 +151,45 @@ Test(election, an_epoch_of_a_term_that_is_over_is_not_recorded)
 	cr_expect(!etcd_value(EPOCH));
 }
 
+/* Each follows the one before, whose answer may come before the mirror shows it. */
+Test(election, one_epoch_is_recorded_after_the_other)
+{
+	elected();
+	for (unsigned i = 1; i <= 3; i++) {
+		record_epoch();
+		cr_expect(etcd_decide());
+		cr_expect(recorded == i && !recorded_rc);
+	}
+}
+
+/* What was asked for is applied late: it does not take the place of anything, nor does this node write over what it has not seen. */
+Test(election, an_epoch_that_was_changed_unseen_is_not_written_over)
+{
+	elected();
+	etcd_put_unseen(EPOCH, "late", false);
+	record_epoch();
+	cr_expect(!etcd_decide());
+	cr_expect(recorded == 1 && recorded_rc == -ESTALE);
+	cr_expect_str_eq(etcd_value(EPOCH), "late");
+	etcd_show();
+	record_epoch();
+	cr_expect(etcd_decide());
+	cr_expect_str_eq(etcd_value(EPOCH), EPOCH_TEXT);
+}
+
+Test(election, an_epoch_whose_record_was_deleted_is_recorded_anew)
+{
+	elected();
+	record_epoch();
+	cr_assert(etcd_decide());
+	etcd_put(EPOCH, NULL, false);
+	record_epoch();
+	cr_expect(!etcd_decide(), "it may be that the mirror does not show it yet");
+	record_epoch();
+	cr_expect(etcd_decide());
+	cr_expect_str_eq(etcd_value(EPOCH), EPOCH_TEXT);
+}
+
 /* Twice elected, as far as etcd knows; here it is still in its first term. */
 Test(election, an_epoch_of_an_earlier_term_of_the_same_node_is_not_recorded)
 {
