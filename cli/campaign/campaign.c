@@ -72,7 +72,8 @@ static int take_line(void *arg, const json_t *line)
 	const char *outcome = json_string_value(json_object_get(line, "outcome"));
 	if (journal_is(line, "begin") &&
 	    (journal_number(line, "seed") != c->file.seed || journal_number(line, "faults") != c->file.n ||
-	     journal_nodes(line) != c->file.nodes))
+	     journal_nodes(line) != c->file.nodes || journal_number(line, "spares") != c->file.spares ||
+	     journal_number(line, "min_ranks") != c->file.min_ranks))
 		return -EINVAL;
 	if (journal_is(line, "durable"))
 		c->durable = (struct step_id){.step = journal_number(line, "step"),
@@ -100,14 +101,16 @@ static int begin(struct campaign *c, bool resume)
 					: "the journal is of another campaign: seed, nodes or number of faults differ");
 	rc = journal_open(path, &c->journal, &err);
 	if (!rc && !resume)
-		rc = journal_put(&c->journal,
-				 json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "begin",
-					   "file", json_text(c->cli->args[0]), "seed", (json_int_t)c->file.seed,
-					   "faults", (json_int_t)c->file.n, "left_out", (json_int_t)c->file.left_out,
-					   "nodes", (json_int_t)c->file.nodes, "ranks", (json_int_t)c->file.ranks,
-					   "save_memory_every", (json_int_t)c->file.memory_every, "save_storage_every",
-					   (json_int_t)c->file.storage_every, "hang_ms", (json_int_t)c->file.hang_ms),
-				 &err);
+		rc = journal_put(
+			&c->journal,
+			json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "begin",
+				  "file", json_text(c->cli->args[0]), "seed", (json_int_t)c->file.seed, "faults",
+				  (json_int_t)c->file.n, "left_out", (json_int_t)c->file.left_out, "nodes",
+				  (json_int_t)c->file.nodes, "ranks", (json_int_t)c->file.ranks, "save_memory_every",
+				  (json_int_t)c->file.memory_every, "save_storage_every",
+				  (json_int_t)c->file.storage_every, "hang_ms", (json_int_t)c->file.hang_ms, "spares",
+				  (json_int_t)c->file.spares, "min_ranks", (json_int_t)c->file.min_ranks),
+			&err);
 	return rc ? cli_fail(c->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
 }
 
@@ -131,8 +134,9 @@ static int note_end(struct campaign *c)
 {
 	struct err err = {""};
 	if (!journal_put(&c->journal,
-			 json_pack("{s:s, s:I, s:s, s:s}", "event", "end", "step", (json_int_t)c->final_step, "params",
-				   c->params, "calm_params", c->calm_params),
+			 json_pack("{s:s, s:I, s:s, s:s, s:s, s:s}", "event", "end", "step", (json_int_t)c->end.step,
+				   "params", c->end.params, "calm_params", c->calm.params, "loss", c->end.loss,
+				   "calm_loss", c->calm.loss),
 			 &err))
 		return EXIT_OK;
 	return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
@@ -157,9 +161,9 @@ static json_t *document(const struct campaign *c, const struct invariant *invari
 	json_object_set_new(doc, "fired", json_integer((json_int_t)c->fired));
 	json_object_set_new(doc, "not_fired", json_integer((json_int_t)c->not_fired));
 	json_object_set_new(doc, "left_out", json_integer((json_int_t)c->file.left_out));
-	json_object_set_new(doc, "step", json_integer((json_int_t)c->final_step));
-	json_object_set_new(doc, "params", json_text(c->params));
-	json_object_set_new(doc, "calm_params", json_text(c->calm_params));
+	json_object_set_new(doc, "step", json_integer((json_int_t)c->end.step));
+	json_object_set_new(doc, "params", json_text(c->end.params));
+	json_object_set_new(doc, "calm_params", json_text(c->calm.params));
 	json_object_set_new(doc, "invariants", invariants_json(invariants));
 	json_object_set_new(doc, "exit", json_integer(code));
 	return doc;
@@ -177,7 +181,7 @@ static void print(const struct campaign *c, const struct invariant *invariants)
 		table_cell(t, TONE_PLAIN, "%s", invariants[i].text);
 	}
 	out(TONE_PLAIN, "%zu of %zu faults fired; step %lu, parameters %s\n", c->fired, c->file.n,
-	    (unsigned long)c->final_step, c->params);
+	    (unsigned long)c->end.step, c->end.params);
 	table_print(t);
 }
 
@@ -202,7 +206,7 @@ static int judge(struct campaign *c)
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 	for (int i = 0; i < JUDGE_INVARIANTS; i++)
 		held &= invariants[i].held;
-	bool weak = c->not_fired || c->final_step < c->file.least_steps;
+	bool weak = c->not_fired || c->end.step < c->file.least_steps;
 	int code = !held ? EXIT_FAILED : weak ? EXIT_PARTIAL : EXIT_OK;
 	if (journal_put(&c->journal,
 			json_pack("{s:s, s:i, s:o}", "event", "judged", "exit", code, "invariants",
@@ -223,7 +227,7 @@ static int judge(struct campaign *c)
 				c->not_fired);
 	if (weak)
 		return cli_fail(c->cli, code, "training came to step %lu only, least-steps is %lu",
-				(unsigned long)c->final_step, (unsigned long)c->file.least_steps);
+				(unsigned long)c->end.step, (unsigned long)c->file.least_steps);
 	return EXIT_OK;
 }
 
@@ -244,7 +248,7 @@ static int conduct(struct campaign *c, bool resume)
 	if (!code)
 		code = closed;
 	if (!code) {
-		cli_note(c->cli, "the same %lu steps without faults", (unsigned long)c->final_step);
+		cli_note(c->cli, "the same %lu steps without faults", (unsigned long)c->end.step);
 		code = campaign_calm(c);
 	}
 	if (!code)

@@ -10,14 +10,17 @@
 
 #define ASK_NS (5 * CLOCK_NS_PER_S)
 #define LOOK_NS (10 * CLOCK_NS_PER_MS)
+#define DRAIN_MS 90000 /* until a save, and all are at work again elsewhere */
 
 /* One of them. */
 struct caused {
 	size_t index;
 	const struct campaign_fault *fault;
+	uint32_t node; /* where it hits */
 	struct fault_request q;
 	struct fault_result result;
-	char socket[PATH_MAX];
+	char socket[PATH_MAX], name[NAME_NODE_MAX];
+	uint64_t drained_until; /* 0: the node is not drained, or has ranks yet */
 	uint64_t from, wall_ns; /* when it was caused */
 	double ms;              /* until it was known what became of it */
 };
@@ -38,12 +41,18 @@ static bool is_cut(const struct group *g)
 	return campaign_cuts(g->one[0].fault->entry);
 }
 
+static bool is_drain(const struct caused *one)
+{
+	return one->fault->entry->kind == FAULT_DRAIN;
+}
+
 /* It has until then to be caused, or to be seen; what comes with a broken network is perhaps seen only after that. */
 static void set_deadline(const struct group *g, struct caused *one)
 {
 	uint64_t cut_ms = is_cut(g) ? g->one[0].fault->for_ms : 0;
-	one->q.deadline = clock_deadline((one->fault->entry->fires_ms + one->fault->for_ms + cut_ms) * CLOCK_NS_PER_MS +
-					 2 * ASK_NS);
+	uint64_t drain_ms = is_drain(one) ? DRAIN_MS : 0;
+	one->q.deadline = clock_deadline(
+		(one->fault->entry->fires_ms + one->fault->for_ms + cut_ms + drain_ms) * CLOCK_NS_PER_MS + 2 * ASK_NS);
 }
 
 static void add(struct campaign *c, struct group *g, size_t index)
@@ -58,7 +67,6 @@ static void add(struct campaign *c, struct group *g, size_t index)
 				     .rank = f->rank,
 				     .for_ms = f->for_ms,
 				     .seed = c->file.seed + index}};
-	one->q.socket = campaign_node_path(c, f->node, "s", one->socket);
 	g->lost += campaign_loses_node(f->entry);
 }
 
@@ -74,22 +82,49 @@ static int see_whole(struct campaign *c, struct campaign_view *v, struct err *er
 	return rc || campaign_is_whole(c, v) ? rc : err_set(err, -EAGAIN, "the job is not at work on all nodes");
 }
 
+/* A rank is where it is now. What needs ranks hits the next node that has some. */
+static uint32_t node_of(const struct campaign *c, const struct group *g, const struct campaign_fault *f)
+{
+	bool needs_ranks = f->entry->target == FAULT_AT_STORE || f->entry->kind == FAULT_DRAIN;
+	if (!campaign_is_elastic(c))
+		return f->node;
+	if (f->entry->target == FAULT_AT_RANK)
+		return g->view.nodes[f->rank];
+	for (uint32_t k = 0; needs_ranks && k < c->nnodes; k++)
+		if (campaign_has_ranks(&g->view, (f->node + k) % c->nnodes))
+			return (f->node + k) % c->nnodes;
+	return f->node;
+}
+
+static void find_nodes(const struct campaign *c, struct group *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		struct caused *one = &g->one[i];
+		one->node = node_of(c, g, one->fault);
+		one->q.socket = campaign_node_path(c, one->node, "s", one->socket);
+	}
+}
+
 /* What all nodes said they had copies of must survive one of them. */
 static void see_ranks(struct campaign *c, struct group *g)
 {
-	if (g->lost && !see_whole(c, &g->view, &g->unseen) && g->lost == 1 && g->view.replicated.epoch)
+	if (!g->lost && campaign_is_elastic(c))
+		(void)see_whole(c, &g->view, &g->unseen);
+	else if (g->lost && !see_whole(c, &g->view, &g->unseen) && g->lost == 1 && g->view.replicated.epoch)
 		campaign_note_saved(c, "replicated", g->view.replicated, &g->unseen);
 }
 
 static int lose_node(struct campaign *c, const struct group *g, struct caused *one, struct err *err)
 {
-	uint32_t each = c->file.ranks / c->file.nodes, node = one->fault->node;
-	if (*g->unseen.text)
-		return err_set(err, -EAGAIN, "%s", g->unseen.text);
+	uint32_t n = 0, node = one->node;
+	pid_t pids[CAMPAIGN_RANKS_MAX];
+	for (uint32_t r = 0; r < c->file.ranks; r++)
+		if (g->view.nodes[r] == node)
+			pids[n++] = g->view.pids[r];
 	one->result.outcome = FAULT_FIRED;
 	snprintf(one->result.text, sizeof(one->result.text), "%sall processes of node-%u have died",
 		 campaign_cuts(one->fault->entry) ? "behind its cable " : "", node);
-	return campaign_kill_node(c, node, g->view.pids + node * each, each, one->fault->for_ms, err);
+	return campaign_kill_node(c, node, pids, n, one->fault->for_ms, err);
 }
 
 /* A copy of the rank's snapshot is on another node, and that one knows. After a loss it comes with a later save. */
@@ -100,7 +135,7 @@ static int flip_replica(const struct campaign *c, struct caused *one, struct err
 	int rc = -ENOENT;
 	while (rc && clock_now() < deadline && !cli_interrupted()) {
 		for (uint32_t k = 0; rc && k < c->nnodes; k++)
-			if (k != one->fault->node) {
+			if (k != one->node) {
 				campaign_node_path(c, k, "s", one->socket);
 				rc = fault_begin(&one->q, &one->result, &refused, err);
 			}
@@ -119,15 +154,32 @@ static int cut(struct campaign *c, struct group *g, struct caused *one, struct e
 	return campaign_loses_node(one->fault->entry) ? lose_node(c, g, one, err) : 0;
 }
 
+/* That the coordinator has taken it is not all: the node is to have no ranks. */
+static int drain(struct caused *one, struct err *err)
+{
+	bool refused = false;
+	snprintf(one->name, sizeof(one->name), "node-%u", one->node);
+	one->q.node = one->name;
+	one->q.for_ms = 0; /* it is taken back here */
+	int rc = fault_begin(&one->q, &one->result, &refused, err);
+	if (!rc && one->result.outcome == FAULT_FIRED)
+		one->result.outcome = FAULT_PENDING;
+	return rc;
+}
+
 static int begin_as(struct campaign *c, struct group *g, struct caused *one, struct err *err)
 {
 	bool refused = false;
+	if (*g->unseen.text && (campaign_is_elastic(c) || campaign_loses_node(one->fault->entry)))
+		return err_set(err, -EAGAIN, "%s", g->unseen.text);
 	if (campaign_cuts(one->fault->entry))
 		return cut(c, g, one, err);
 	if (campaign_loses_node(one->fault->entry))
 		return lose_node(c, g, one, err);
 	if (one->fault->entry->kind == FAULT_FLIP_REPLICA)
 		return flip_replica(c, one, err);
+	if (is_drain(one))
+		return drain(one, err);
 	return fault_begin(&one->q, &one->result, &refused, err);
 }
 
@@ -139,7 +191,7 @@ static int begin(struct campaign *c, struct group *g, struct caused *one, struct
 	if (rc || one->result.outcome != FAULT_FIRED ||
 	    (entry->kind != FAULT_KILL_DAEMON && !campaign_loses_node(entry)))
 		return rc;
-	return campaign_note_daemon(c, one->fault->node, false, err);
+	return campaign_note_daemon(c, one->node, false, err);
 }
 
 static void begin_one(struct campaign *c, struct group *g, struct caused *one)
@@ -158,12 +210,21 @@ static void begin_one(struct campaign *c, struct group *g, struct caused *one)
 
 /* ---- it is looked at ----------------------------------------------------------------------------------------------- */
 
-static void look(struct caused *one)
+static int look_as(struct campaign *c, struct caused *one, struct err *err)
 {
-	struct err err = {""};
 	bool refused = false;
-	if (clock_now() >= one->q.deadline || fault_look(&one->q, &one->result, &refused, &err)) {
+	if (is_drain(one))
+		return campaign_drain_look(c, one->node, one->fault->for_ms, &one->drained_until, &one->result, err);
+	return fault_look(&one->q, &one->result, &refused, err);
+}
+
+static void look(struct campaign *c, struct caused *one)
+{
+	struct err err = {""}, ignored = {""};
+	if (clock_now() >= one->q.deadline || look_as(c, one, &err)) {
 		one->result.outcome = FAULT_NOT_FIRED;
+		if (is_drain(one))
+			(void)campaign_undrain(c, one->node, &ignored); /* else the others have too few */
 		if (*err.text)
 			snprintf(one->result.text, sizeof(one->result.text), "%s", err.text);
 	}
@@ -177,12 +238,12 @@ static bool is_pending(const struct group *g, const struct caused *one)
 	return one->result.outcome == FAULT_PENDING && !(one == g->one && g->cut_until);
 }
 
-static bool look_all(struct group *g)
+static bool look_all(struct campaign *c, struct group *g)
 {
 	bool pending = false;
 	for (size_t i = 0; i < g->n; i++) {
 		if (is_pending(g, &g->one[i]))
-			look(&g->one[i]);
+			look(c, &g->one[i]);
 		pending |= is_pending(g, &g->one[i]);
 	}
 	return pending;
@@ -192,7 +253,7 @@ static bool look_all(struct group *g)
 static int look_until(struct campaign *c, struct group *g, uint64_t until)
 {
 	int code = campaign_check_run(c);
-	while (!code && look_all(g) && clock_now() < until)
+	while (!code && look_all(c, g) && clock_now() < until)
 		code = campaign_await_time(c, clock_deadline(LOOK_NS));
 	return code;
 }
@@ -218,7 +279,7 @@ static int note(struct campaign *c, const struct caused *one)
 	int rc = journal_put(&c->journal,
 			     json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:f, s:o}", "event", "fault",
 				       "index", (json_int_t)one->index, "kind", f->entry->name, "rank",
-				       (json_int_t)f->rank, "node", (json_int_t)f->node, "cause", f->cause, "outcome",
+				       (json_int_t)f->rank, "node", (json_int_t)one->node, "cause", f->cause, "outcome",
 				       fired ? "fired" : "not-fired", "for_ms", (json_int_t)f->for_ms, "wall_ns",
 				       (json_int_t)one->wall_ns, "ms", one->ms, "text", json_text(one->result.text)),
 			     &err);
@@ -242,6 +303,7 @@ int campaign_cause(struct campaign *c, size_t first, size_t n)
 		if (!c->ended[i])
 			add(c, &g, i);
 	see_ranks(c, &g);
+	find_nodes(c, &g);
 	for (size_t i = 0; i < g.n; i++)
 		begin_one(c, &g, &g.one[i]);
 	if (g.cut_until)

@@ -34,12 +34,17 @@ uint64_t campaign_file_draw(struct campaign_file *file)
 	return x ^ (x >> 31);
 }
 
+uint32_t campaign_file_each(const struct campaign_file *file)
+{
+	return file->ranks / (file->nodes - file->spares);
+}
+
 /* On one node nothing is drawn: what a seed gives there stays as it was. */
 static void place(struct campaign_file *file, struct campaign_fault *f)
 {
 	uint64_t node = file->nodes > 1 ? campaign_file_draw(file) : 0;
 	if (f->entry->target == FAULT_AT_RANK)
-		f->node = f->rank / (file->ranks / file->nodes);
+		f->node = f->rank / campaign_file_each(file); /* ranks that move are looked for when it comes */
 	else if (f->entry->target == FAULT_AT_CHECKPOINT)
 		f->node = 0; /* all have the same store */
 	else if (f->node == UINT32_MAX)
@@ -100,10 +105,11 @@ static int take_number(const struct line *l, const char *text, uint64_t least, u
 static int take_kind(const struct line *l, const char *text, const struct campaign_file *file, struct campaign_fault *f)
 {
 	*f = (struct campaign_fault){.rank = UINT32_MAX, .node = UINT32_MAX};
-	f->entry = text ? campaign_kind(text, strlen(text), file->nodes) : NULL;
+	f->entry = text ? campaign_kind(text, strlen(text), file) : NULL;
 	if (f->entry)
 		return 0;
-	return wrong(l, file->nodes > 1 ? "a fault is wanted: of ckpt fault list, all but drain"
+	return wrong(l, file->nodes > 1 ? "a fault is wanted: of ckpt fault list, all, but drain only with "
+					  "min-ranks or spares"
 					: "a fault is wanted that one node has: of ckpt fault list, all but "
 					  "flip-replica, kill-node, drain and what breaks a network");
 }
@@ -248,17 +254,41 @@ static int take_table(const struct line *l, struct campaign_file *file)
 	return rc ? rc : campaign_table_read(file, path, total, l->err);
 }
 
+/* What holds for all faults is known. */
+static int check_world(const struct line *l, struct campaign_file *file)
+{
+	if (file->spares >= file->nodes)
+		return wrong(l, "spares are some of the nodes: fewer than nodes are wanted");
+	if (file->ranks % (file->nodes - file->spares))
+		return wrong(l, "as many ranks are wanted on each node: ranks is no multiple of nodes, without spares");
+	if (file->min_ranks > file->ranks)
+		return wrong(l, "min-ranks is more than ranks");
+	if (file->min_ranks && file->nodes == 1)
+		return wrong(l, "min-ranks is for a job on several nodes");
+	if (file->spares && !file->min_ranks)
+		file->min_ranks = file->ranks;
+	return 0;
+}
+
+static int take_count(const struct line *l, const char *text, uint64_t least, uint64_t most, uint32_t *n)
+{
+	uint64_t number = *n;
+	int rc = take_number(l, text, least, most, &number);
+	*n = rc ? *n : (uint32_t)number;
+	return rc;
+}
+
 static int take_line(const struct line *l, struct campaign_file *file)
 {
 	const char *key = l->words[0], *value = l->n == 2 ? l->words[1] : NULL;
-	uint64_t ranks, nodes;
 	size_t together = file->together;
 	bool fault = !strcmp(key, "at") || !strcmp(key, "with") || !strcmp(key, "rate") || !strcmp(key, "table");
 	file->together = !strcmp(key, "at");
 	if (file->n && (!strcmp(key, "ranks") || !strcmp(key, "nodes")))
 		return wrong(l, "ranks and nodes stand before the first fault: which rank and node it hits was drawn");
-	if (fault && file->ranks % file->nodes)
-		return wrong(l, "as many ranks are wanted on each node: ranks is no multiple of nodes");
+	int rc = fault ? check_world(l, file) : 0;
+	if (rc)
+		return rc;
 	if (!strcmp(key, "at"))
 		return take_at(l, file);
 	if (!strcmp(key, "with"))
@@ -270,20 +300,18 @@ static int take_line(const struct line *l, struct campaign_file *file)
 	if (file->n)
 		return wrong(l, "at, with, rate or table is wanted: what holds for all faults stands before them");
 	if (!strcmp(key, "seed")) {
-		int rc = take_number(l, value, 0, UINT64_MAX / 16, &file->seed);
+		rc = take_number(l, value, 0, UINT64_MAX / 16, &file->seed);
 		file->random = file->seed;
 		return rc;
 	}
-	if (!strcmp(key, "ranks")) {
-		int rc = take_number(l, value, 1, CAMPAIGN_RANKS_MAX, &ranks);
-		file->ranks = rc ? 1 : (uint32_t)ranks;
-		return rc;
-	}
-	if (!strcmp(key, "nodes")) {
-		int rc = take_number(l, value, 1, CAMPAIGN_NODES_MAX, &nodes);
-		file->nodes = rc ? 1 : (uint32_t)nodes;
-		return rc;
-	}
+	if (!strcmp(key, "ranks"))
+		return take_count(l, value, 1, CAMPAIGN_RANKS_MAX, &file->ranks);
+	if (!strcmp(key, "nodes"))
+		return take_count(l, value, 1, CAMPAIGN_NODES_MAX, &file->nodes);
+	if (!strcmp(key, "spares"))
+		return take_count(l, value, 0, CAMPAIGN_NODES_MAX - 1, &file->spares);
+	if (!strcmp(key, "min-ranks"))
+		return take_count(l, value, 1, CAMPAIGN_RANKS_MAX, &file->min_ranks);
 	if (!strcmp(key, "save-memory-every"))
 		return take_number(l, value, 1, 1000000, &file->memory_every);
 	if (!strcmp(key, "save-storage-every"))
@@ -294,9 +322,9 @@ static int take_line(const struct line *l, struct campaign_file *file)
 		return take_time(l, value, &file->hang_ms);
 	if (!strcmp(key, "over"))
 		return take_time(l, value, &file->over_ms);
-	return wrong(l,
-		     "seed, nodes, ranks, save-memory-every, save-storage-every, hang-timeout, least-steps, over, at, "
-		     "with, rate or table is wanted");
+	return wrong(l, "seed, nodes, spares, ranks, min-ranks, save-memory-every, save-storage-every, hang-timeout, "
+			"least-steps, over, at, "
+			"with, rate or table is wanted");
 }
 
 static int split(struct line *l, char *text)

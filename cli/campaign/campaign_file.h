@@ -2,7 +2,10 @@
  *
  *	seed N                          draws ranks, times and order; default 0
  *	nodes N                         on so many nodes, made on this machine, 1 to 16; default 1
+ *	spares N                        so many of the nodes wait with as many processes as the others have ranks; default 0
  *	ranks N                         of the job, 1 to 64, as many on each node; default 2
+ *	min-ranks N                     the job goes on while it has so many; with it, or with spares, ranks go from node to node;
+ *	                                default with spares: all
  *	save-memory-every N             steps; default 2
  *	save-storage-every N            steps; default 10
  *	hang-timeout TIME               default 5s
@@ -53,6 +56,7 @@ struct campaign_fault {
 struct campaign_file {
 	uint64_t seed, memory_every, storage_every, hang_ms, least_steps, over_ms;
 	uint32_t ranks, nodes;
+	uint32_t min_ranks, spares;    /* min_ranks 0: its world stays, and each rank where it is */
 	struct campaign_fault *faults; /* in the order of their times */
 	size_t n;
 	uint64_t left_out; /* what cannot be caused */
@@ -66,6 +70,8 @@ int campaign_file_read(const char *path, struct campaign_file *out, struct err *
 void campaign_file_free(struct campaign_file *file);
 /* One more; for tables, too. rank, node UINT32_MAX: drawn. -E2BIG. */
 int campaign_file_add(struct campaign_file *file, const struct campaign_fault *fault, bool timed, struct err *err);
+/* Ranks of a node that has some, at the start. */
+uint32_t campaign_file_each(const struct campaign_file *file);
 /* How many from this one on are caused together. */
 size_t campaign_file_together(const struct campaign_file *file, size_t first);
 uint64_t campaign_file_draw(struct campaign_file *file);
@@ -74,8 +80,8 @@ size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_ki
 
 /* campaign_table.c */
 int campaign_table_read(struct campaign_file *file, const char *path, uint64_t total, struct err *err);
-/* NULL: it cannot be caused in a campaign on so many nodes. */
-const struct fault_entry *campaign_kind(const char *name, size_t len, uint32_t nodes);
+/* NULL: it cannot be caused in such a campaign. */
+const struct fault_entry *campaign_kind(const char *name, size_t len, const struct campaign_file *file);
 /* Whether it needs a network that can be broken; whether it ends all processes of a node. */
 bool campaign_cuts(const struct fault_entry *entry);
 bool campaign_loses_node(const struct fault_entry *entry);

@@ -1,7 +1,7 @@
 /* The journal of a campaign: a line of JSON for all that happened, fsynced, so that a campaign that was stopped goes on from there. What it says:
  *
  *	{"event":"begin","file":…,"seed":…,"faults":…,"left_out":…,"nodes":…,"ranks":…,"save_memory_every":…,"save_storage_every":…,
- *	 "hang_ms":…}
+ *	 "hang_ms":…,"spares":…,"min_ranks":…}
  *	{"event":"started"|"at-work"|"stopped","wall_ns":…}     the job, each time that the campaign begins or goes on
  *	{"event":"daemon","node":…,"answers":…,"wall_ns":…}     it began or ceased to answer, seen every 20 to 100 ms
  *	{"event":"fault","index":…,"kind":…,"rank":…,"node":…,"cause":…,"outcome":"fired"|"not-fired","for_ms":…,
@@ -15,7 +15,7 @@
  *	{"event":"standstill","node":…,"rank":…,"after_ms":…,"wall_ns":…}
  *	                                                        the node's daemon names the rank that all wait for (null: none), so long
  *	                                                        after the last heartbeat
- *	{"event":"end","step":…,"params":…,"calm_params":…}
+ *	{"event":"end","step":…,"params":…,"calm_params":…,"loss":…,"calm_loss":…}
  *	{"event":"judged","exit":…,"invariants":[{"name":…,"held":…,"looked_at":…,"text":…}]} */
 #ifndef CKPT_CLI_CAMPAIGN_JOURNAL_H
 #define CKPT_CLI_CAMPAIGN_JOURNAL_H

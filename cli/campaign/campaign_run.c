@@ -65,6 +65,21 @@ static int halt(struct campaign *c, struct err *err)
 			       &refused, err);
 }
 
+/* Rank 0 says so, in the log of the node where it is. On another one it may have said so when the campaign was stopped before. */
+static bool find_end(struct campaign *c, char log[PATH_MAX])
+{
+	bool found = false;
+	for (uint32_t k = campaign_is_elastic(c) ? c->nnodes : 1; k-- > 0;) {
+		struct campaign_end end;
+		if (!campaign_final(campaign_node_path(c, k, c->nnodes > 1 ? "log" : "run.log", log), &end))
+			continue;
+		if (!found || end.step > c->end.step)
+			c->end = end;
+		found = true;
+	}
+	return found;
+}
+
 static int end_job(struct campaign *c)
 {
 	struct err err = {""};
@@ -87,8 +102,7 @@ static int end_job(struct campaign *c)
 	if (rc || status)
 		return cli_fail(c->cli, EXIT_FAILED, "the job did not end well: ckpt run %s; see the logs in %s",
 				rc ? "is still there" : proc_status_text(text, sizeof(text), status), c->folder);
-	if (!campaign_final(campaign_node_path(c, 0, c->nnodes > 1 ? "log" : "run.log", log), &c->final_step,
-			    c->params))
+	if (!find_end(c, log))
 		return cli_fail(c->cli, EXIT_FAILED, "%s does not say how training ended", log);
 	return EXIT_OK;
 }
@@ -127,29 +141,28 @@ int campaign_calm(struct campaign *c)
 {
 	struct err err = {""};
 	int status = 0;
-	uint64_t step = 0;
 	char log[PATH_MAX];
-	if (campaign_start(c, false, c->final_step, &err))
+	if (campaign_start(c, false, c->end.step, &err))
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 	int rc = campaign_await(c, clock_deadline(3600 * CLOCK_NS_PER_S), &status, &err);
 	campaign_stop(c);
 	if (rc == -ECANCELED)
 		return EXIT_CANCELLED;
-	if (rc || status || !campaign_final(campaign_path(c, "calm.log", log), &step, c->calm_params) ||
-	    step != c->final_step)
+	if (rc || status || !campaign_final(campaign_path(c, "calm.log", log), &c->calm) || c->calm.step != c->end.step)
 		return cli_fail(c->cli, EXIT_FAILED, "the undisturbed run did not end well; see %s/calm.log",
 				c->folder);
 	return EXIT_OK;
 }
 
-bool campaign_final(const char *path, uint64_t *step, char params[32])
+bool campaign_final(const char *path, struct campaign_end *out)
 {
 	char line[512];
 	bool found = false;
 	FILE *f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f)) {
 		const char *at = strstr(line, "final step=");
-		found |= at && sscanf(at, "final step=%" SCNu64 " loss=%*s params=%31[0-9a-f]", step, params) == 2;
+		found |= at && sscanf(at, "final step=%" SCNu64 " loss=%31s params=%31[0-9a-f]", &out->step, out->loss,
+				      out->params) == 3;
 	}
 	if (f)
 		fclose(f);

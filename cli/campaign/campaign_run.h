@@ -26,6 +26,12 @@ struct campaign_node {
 	int status;         /* of its `ckpt run`, when that has ended */
 };
 
+/* How training ended. */
+struct campaign_end {
+	uint64_t step;
+	char loss[32], params[32];
+};
+
 struct campaign {
 	const struct cli *cli;
 	struct campaign_file file;
@@ -40,9 +46,8 @@ struct campaign {
 	size_t no_network; /* faults that were left out: the nodes have no network of their own */
 	bool *ended;       /* by fault: in the journal */
 	size_t fired, not_fired;
-	struct step_id durable; /* the newest that the journal has */
-	uint64_t final_step;
-	char params[32], calm_params[32]; /* of the disturbed and of the undisturbed run */
+	struct step_id durable;        /* the newest that the journal has */
+	struct campaign_end end, calm; /* of the disturbed and of the undisturbed run */
 };
 
 char *campaign_path(const struct campaign *c, const char *name, char dst[PATH_MAX]);
@@ -53,22 +58,31 @@ char *campaign_node_path(const struct campaign *c, uint32_t node, const char *na
 int campaign_disturb(struct campaign *c);
 /* The same steps without faults. */
 int campaign_calm(struct campaign *c);
-/* "final step=… params=…" of a trainer's log. False: it does not stand there. */
-bool campaign_final(const char *path, uint64_t *step, char params[32]);
+/* "final step=… loss=… params=…" of a trainer's log. False: it does not stand there. */
+bool campaign_final(const char *path, struct campaign_end *out);
 
 /* ---- campaign_watch.c ---------------------------------------------------------------------------------------------- */
 
 /* The job, put together from what the daemons of its nodes say. */
 struct campaign_view {
-	bool runs; /* on each node, in the same epoch, with a process for each rank */
+	bool runs; /* on each node that has ranks, in the same epoch, with a process for each rank; where none move, on each node */
 	uint64_t epoch;
-	uint32_t ranks;
+	uint32_t ranks, world;
+	uint64_t seen;   /* which, as bits */
+	uint32_t offers; /* nodes that have processes for the job, as its coordinator says; of ranks that move */
 	uint64_t steps[CAMPAIGN_RANKS_MAX];
 	pid_t pids[CAMPAIGN_RANKS_MAX];
-	struct step_id replicated; /* the newest */
+	uint32_t nodes[CAMPAIGN_RANKS_MAX]; /* where each is now */
+	struct step_id replicated;          /* the newest */
 };
 
+/* As many ranks train as at the start; where they move, all nodes are there, too. */
 bool campaign_is_whole(const struct campaign *c, const struct campaign_view *v);
+/* Of the disturbed run: ranks go from node to node. */
+bool campaign_is_elastic(const struct campaign *c);
+/* Whether the job trains, and the node has ranks of it. */
+bool campaign_trains(const struct campaign_view *v);
+bool campaign_has_ranks(const struct campaign_view *v, uint32_t node);
 /* What is new about the job goes to the journal. */
 int campaign_watch(struct campaign *c, struct campaign_view *v, struct err *err);
 /* 0: the run goes on; else an exit code. */
@@ -85,6 +99,14 @@ int campaign_note_daemon(struct campaign *c, uint32_t node, bool answers, struct
 
 /* Those of n faults that the journal has not, together, until it has what became of each. An exit code. */
 int campaign_cause(struct campaign *c, size_t first, size_t n);
+
+/* ---- campaign_drain.c ---------------------------------------------------------------------------------------------- */
+
+/* A node is drained: looks whether it has no ranks any more, and takes that back after the time that is given. *until: when; 0: it has some yet. */
+int campaign_drain_look(struct campaign *c, uint32_t node, uint64_t for_ms, uint64_t *until,
+			struct fault_result *result, struct err *err);
+/* Takes it back. */
+int campaign_undrain(const struct campaign *c, uint32_t node, struct err *err);
 
 /* ---- campaign_cut.c ------------------------------------------------------------------------------------------------ */
 

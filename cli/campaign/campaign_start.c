@@ -84,6 +84,13 @@ static char **environment(char (*set)[PATH_MAX + 32], int n)
 
 static void add_daemon(const struct campaign *c, struct args *a, uint32_t node, struct paths *p)
 {
+	if (campaign_is_elastic(c)) {
+		add_number(a, "--nodes", c->nnodes - c->file.spares, "");
+		add_number(a, "--min-ranks", c->file.min_ranks, "");
+		if (node >= c->nnodes - c->file.spares)
+			add(a, "--spare");
+		return;
+	}
 	if (c->nnodes > 1) {
 		add_number(a, "--nodes", c->nnodes, "");
 		add_number(a, "--node-rank", node, "");
@@ -139,7 +146,7 @@ int campaign_start_run(struct campaign *c, uint32_t node, struct err *err)
 	struct args a = {.n = 0};
 	add(&a, beside("ckpt", p.self));
 	add(&a, "run");
-	add_number(&a, "--ranks", c->file.ranks / c->nnodes, "");
+	add_number(&a, "--ranks", c->disturbed ? campaign_file_each(&c->file) : c->file.ranks, "");
 	add(&a, "--job");
 	add(&a, c->disturbed ? "campaign" : "calm");
 	add_daemon(c, &a, node, &p);

@@ -24,13 +24,15 @@ bool campaign_loses_node(const struct fault_entry *entry)
 	return entry->kind == FAULT_KILL_NODE || entry->kind == FAULT_REBOOT;
 }
 
-/* No node is drained: ranks stay where they are. */
-const struct fault_entry *campaign_kind(const char *name, size_t len, uint32_t nodes)
+/* No node is drained of ranks that stay where they are. */
+const struct fault_entry *campaign_kind(const char *name, size_t len, const struct campaign_file *file)
 {
 	const struct fault_entry *entry = fault_find(name, len);
 	bool several =
 		entry && (entry->kind == FAULT_FLIP_REPLICA || campaign_loses_node(entry) || campaign_cuts(entry));
-	return !entry || entry->kind == FAULT_DRAIN || (several && nodes == 1) ? NULL : entry;
+	if (!entry || (several && file->nodes == 1) || (entry->kind == FAULT_DRAIN && !file->min_ranks))
+		return NULL;
+	return entry;
 }
 
 uint64_t campaign_default_ms(const struct fault_entry *entry)
@@ -89,7 +91,7 @@ static int take_row(struct campaign_file *file, char *const *cells, int n, const
 	uint64_t times = (uint64_t)(c->count >= 0 ? amount : amount / 100 * (double)total + 0.5);
 	struct campaign_fault f = {.rank = UINT32_MAX,
 				   .node = UINT32_MAX,
-				   .entry = campaign_kind(cells[c->fault], strlen(cells[c->fault]), file->nodes)};
+				   .entry = campaign_kind(cells[c->fault], strlen(cells[c->fault]), file)};
 	if (!f.entry && strcmp(cells[c->fault], "-") != 0)
 		return err_set(err, -EINVAL, "%s: there is no fault \"%.20s\" on %s", path, cells[c->fault],
 			       file->nodes > 1 ? "nodes of this machine" : "one node");

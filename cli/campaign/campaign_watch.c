@@ -13,14 +13,23 @@
 #define ASK_NS (5 * CLOCK_NS_PER_S)
 #define READY_NS (180 * CLOCK_NS_PER_S) /* until the job is at work (again) */
 
-static void view_ranks(const struct campaign *c, const json_t *job, struct campaign_view *v)
+bool campaign_is_elastic(const struct campaign *c)
 {
+	return c->disturbed && c->file.min_ranks;
+}
+
+/* A node that has none says nothing of where the others are. */
+static void view_ranks(const struct campaign *c, uint32_t node, const json_t *job, struct campaign_view *v)
+{
+	if (campaign_is_elastic(c) && !json_array_size(json_object_get(job, "ranks")))
+		return;
 	const char *state = json_string_value(json_object_get(job, "state"));
 	uint64_t epoch = (uint64_t)json_integer_value(json_object_get(job, "epoch"));
 	const json_t *rank;
 	size_t i;
 	v->runs &= state && !strcmp(state, "running") && (!v->ranks || v->epoch == epoch);
 	v->epoch = epoch;
+	v->world = (uint32_t)json_integer_value(json_object_get(job, "world"));
 	struct step_id replicated = order_id(json_object_get(json_object_get(job, "saves"), "replicated"));
 	if (step_compare(replicated, v->replicated) > 0)
 		v->replicated = replicated;
@@ -32,6 +41,8 @@ static void view_ranks(const struct campaign *c, const json_t *job, struct campa
 		v->ranks++;
 		if (number >= c->file.ranks)
 			continue;
+		v->seen |= 1ull << number;
+		v->nodes[number] = node;
 		v->steps[number] = (uint64_t)json_integer_value(json_object_get(rank, "step"));
 		v->pids[number] = (pid_t)pid;
 	}
@@ -39,7 +50,23 @@ static void view_ranks(const struct campaign *c, const json_t *job, struct campa
 
 bool campaign_is_whole(const struct campaign *c, const struct campaign_view *v)
 {
-	return v->runs && v->ranks == c->file.ranks;
+	bool all_there = !campaign_is_elastic(c) || v->offers == c->nnodes;
+	return campaign_trains(v) && v->ranks == c->file.ranks && all_there;
+}
+
+/* Each rank once: while one moves, two nodes may have it, or none. */
+bool campaign_trains(const struct campaign_view *v)
+{
+	uint64_t all = v->world < 64 ? (1ull << v->world) - 1 : UINT64_MAX;
+	return v->runs && v->ranks && v->ranks == v->world && v->seen == all;
+}
+
+bool campaign_has_ranks(const struct campaign_view *v, uint32_t node)
+{
+	for (uint32_t r = 0; r < CAMPAIGN_RANKS_MAX; r++)
+		if (v->seen >> r & 1 && v->nodes[r] == node)
+			return true;
+	return false;
 }
 
 /* The steps of the last look at which another epoch was seen. */
@@ -109,6 +136,17 @@ static int note_standstill(struct campaign *c, uint32_t node, const json_t *stan
 			   err);
 }
 
+/* Whoever coordinates the job knows. */
+static void view_offers(const json_t *doc, struct campaign_view *v)
+{
+	const json_t *world = json_array_get(json_object_get(doc, "worlds"), 0), *node;
+	uint32_t offers = 0;
+	size_t i;
+	json_array_foreach(json_object_get(world, "nodes"), i, node) offers +=
+		json_integer_value(json_object_get(node, "processes")) > 0;
+	v->offers = offers > v->offers ? offers : v->offers;
+}
+
 static int watch_node(struct campaign *c, uint32_t node, struct campaign_view *v, struct err *err)
 {
 	char sock[PATH_MAX];
@@ -120,9 +158,10 @@ static int watch_node(struct campaign *c, uint32_t node, struct campaign_view *v
 		rc = note_durable(c, job, err);
 	if (!rc && job)
 		rc = note_standstill(c, node, json_object_get(job, "standstill"), err);
-	v->runs &= job != NULL;
+	v->runs &= job != NULL || campaign_is_elastic(c);
 	if (job)
-		view_ranks(c, job, v);
+		view_ranks(c, node, job, v);
+	view_offers(doc, v);
 	json_decref(doc);
 	return rc;
 }

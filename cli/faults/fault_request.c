@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "frame/contact.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,9 +24,10 @@ static int ask(const struct fault_request *q, const struct wire_command *command
 	return 0;
 }
 
-static int drain(const struct fault_request *q, const char *job, char text[WIRE_REASON_MAX], struct err *err)
+static int order_drain(const struct fault_request *q, const char *job, enum wire_command_kind kind,
+		       char text[WIRE_REASON_MAX], struct err *err)
 {
-	struct wire_command command = {.kind = COMMAND_DRAIN};
+	struct wire_command command = {.kind = kind};
 	struct wire_answer answer = {0};
 	bool refused;
 	snprintf(command.job, sizeof(command.job), "%s", job);
@@ -35,6 +37,21 @@ static int drain(const struct fault_request *q, const char *job, char text[WIRE_
 	if (!rc)
 		snprintf(text, WIRE_REASON_MAX, "%.200s", answer.text);
 	return rc;
+}
+
+int fault_undrain(const struct fault_request *q, const char *job, char text[WIRE_REASON_MAX], struct err *err)
+{
+	return order_drain(q, job, COMMAND_UNDRAIN, text, err);
+}
+
+/* A signal ends the time early. */
+static int drain(const struct fault_request *q, const char *job, char text[WIRE_REASON_MAX], struct err *err)
+{
+	int rc = order_drain(q, job, COMMAND_DRAIN, text, err);
+	if (rc || !q->for_ms)
+		return rc;
+	poll(NULL, 0, (int)min_u64(q->for_ms, INT32_MAX));
+	return fault_undrain(q, job, text, err);
 }
 
 static int act(const struct fault_request *q, const struct fault_result *result, char text[WIRE_REASON_MAX],

@@ -30,6 +30,9 @@ struct fault_result {
 int fault_begin(const struct fault_request *request, struct fault_result *result, bool *refused, struct err *err);
 int fault_look(const struct fault_request *request, struct fault_result *result, bool *refused, struct err *err);
 
+/* A node that was drained may have ranks again. */
+int fault_undrain(const struct fault_request *request, const char *job, char text[WIRE_REASON_MAX], struct err *err);
+
 /* What is caused here. 0 with the sentence of what was done; it has been seen to have fired. */
 int fault_signal_daemon(const struct fault_request *request, char text[WIRE_REASON_MAX], struct err *err);
 int fault_flip_stored(const struct fault_request *request, const char *job, char text[WIRE_REASON_MAX],

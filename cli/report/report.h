@@ -170,8 +170,8 @@ struct report_cause {
 struct report {
 	char folder[REPORT_TEXT_MAX], file[REPORT_TEXT_MAX], node[REPORT_NAME_MAX];
 	uint64_t seed, planned, left_out, memory_every, storage_every, hang_ms;
-	uint32_t ranks, nodes;
-	uint64_t begin, last; /* of all that was noted */
+	uint32_t ranks, nodes, spares; /* spares: fewer than nodes, and some of them */
+	uint64_t begin, last;          /* of all that was noted */
 	uint64_t step, durables, end_step;
 	double step_ms; /* by the ranks, at the end; NAN */
 	char params[32], calm_params[32];

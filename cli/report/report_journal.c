@@ -12,6 +12,7 @@ static void take_begin(struct report *r, const json_t *line)
 	r->left_out = line_whole(line, "left_out");
 	r->ranks = (uint32_t)min_u64(line_whole(line, "ranks"), REPORT_RANKS_MAX);
 	r->nodes = (uint32_t)min_u64(max_u64(line_whole(line, "nodes"), 1), REPORT_NODES_MAX);
+	r->spares = (uint32_t)min_u64(line_whole(line, "spares"), r->nodes - 1);
 	r->memory_every = line_whole(line, "save_memory_every");
 	r->storage_every = line_whole(line, "save_storage_every");
 	r->hang_ms = line_whole(line, "hang_ms");

@@ -12,10 +12,10 @@ const char *report_state_name(enum report_state state)
 	return names[state];
 }
 
-/* As many are on each. */
+/* As many are on each but the spares, at the start. */
 uint32_t report_node_of(const struct report *r, uint32_t rank)
 {
-	uint32_t each = r->ranks / r->nodes;
+	uint32_t each = r->ranks / (r->nodes - r->spares);
 	return each ? rank / each : 0;
 }
 

@@ -54,6 +54,24 @@ def _():
         whole(store)
 
 
+@case("a drain as a fault is taken back after the time that is given")
+def _():
+    with cluster("abc", "--node-wait", "60s", "--faults") as (_, nodes):
+        a, b, c = nodes
+        for node in nodes:
+            node.start("--min-ranks", 2)
+        a.reaches(60)
+        fault = ("fault", "drain", "c", "--job", "default", "--socket", a.daemon.socket)
+        code, out, err = a.daemon.ckpt(*fault, "--for", "2s")
+        expect(code == 0, code, out, err)
+        (told,) = a.daemon.job("default")["faults"]
+        equal([told["kind"], told["outcome"], told["for_ms"]], ["drain", "fired", 2000])
+        until(lambda: "2 ranks go on" in a.said() and ("c", 1, False) in world_of(a), "it had none, and has its rank again")
+        expect(a.daemon.ckpt(*fault[:2], "nobody", *fault[3:])[0] == 1, "there is no such node")
+        a.halt()
+        equal([node.ended()["world"] for node in nodes], [3, 3, 3])
+
+
 def daemons_come_back_together(names, *how):
     """Of a job without a store: what all go on from is in the arenas that the ranks hand back, the copies are lost."""
     with cluster("abc", "--copies", 1, "--node-wait", "20s", store=False) as (_, nodes):

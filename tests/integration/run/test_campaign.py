@@ -252,6 +252,47 @@ def _():
     has(report["recoveries"][report["faults"][0]["recovery"]]["reason"], "node node-1 is lost")
 
 
+ELASTIC = """nodes 3
+spares 1
+ranks 4
+hang-timeout 4s
+at 1s kill rank=1
+at 1s kill-node node=1
+at 2s drain node=0 for=1s
+with kill-daemon node=2
+at 3s absent rank=3
+at 3s drain
+"""
+
+
+@case("ranks go to a spare and from node to node; faults find them where they are, and not a bit differs")
+def _():
+    document = campaign(ELASTIC, "elastic")
+    equal([document["fired"], document["exit"]], [6, 0])
+    equal(document["params"], document["calm_params"])
+    faults = [line for line in map(json.loads, (top / "elastic" / "journal").read_text().splitlines()) if line["event"] == "fault"]
+    equal([line["kind"] for line in faults], ["kill", "kill-node", "drain", "kill-daemon", "absent", "drain"])
+    drained = [line for line in faults if line["kind"] == "drain"]
+    expect(drained[0]["ms"] >= 1000 and drained[0]["node"] == 0, drained)
+    for line in drained:
+        has(line["text"], f"node-{line['node']} had no ranks for {line['for_ms']} ms, and may have some again")
+    log = (top / "elastic" / f"node-{faults[4]['node']}.log").read_text()
+    has(log, "ckpt run: rank 3 hangs")
+    equal(json.loads((top / "elastic" / "report.json").read_text())["campaign"]["nodes"], 3)
+
+
+@case("with fewer ranks training goes on, and ends with the loss of all; a drain that would leave too few is no success")
+def _():
+    text = "nodes 2\nranks 4\nmin-ranks 2\nat 500ms drain node=1 for=500ms\nat 1s kill-node node=0\n"
+    document = campaign(text, "fewer")
+    equal([document["fired"], document["exit"]], [2, 0])
+    logs = "".join((top / "fewer" / f"node-{node}.log").read_text() for node in range(2))
+    has(logs, ": 2 ranks go on from ", ": 4 ranks go on from ")
+    document = campaign("nodes 2\nranks 4\nmin-ranks 3\nat 500ms drain node=1\nat 1s kill rank=0\n", "few", code=PARTIAL)
+    equal([document["fired"], document["not_fired"]], [1, 1])
+    has((top / "few" / "journal").read_text(), "would have 2 ranks, and it needs 3")
+
+
 @case("one that is interrupted ends all that it made, and goes on from its journal")
 def _():
     text = "ranks 2\nat 500ms kill rank=1\nat 1s kill rank=0\nat 600s kill rank=1\n"

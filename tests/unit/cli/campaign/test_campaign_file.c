@@ -151,6 +151,21 @@ Test(campaign_file, draws_on_one_node_what_it_drew_before_there_were_several)
 	cr_expect_eq(file.faults[0].node, 0);
 }
 
+Test(campaign_file, ranks_move_where_there_are_spares_or_fewer_ranks_are_enough)
+{
+	cr_assert_eq(read("nodes 4\nspares 1\nranks 6\nat 1s drain node=3 for=2s\nat 2s kill rank=5\n"), 0, "%s",
+		     err.text);
+	cr_expect_eq(file.min_ranks, 6, "all");
+	cr_expect_eq(campaign_file_each(&file), 2);
+	cr_expect(file.faults[0].entry->kind == FAULT_DRAIN && file.faults[0].node == 3 &&
+		  file.faults[0].for_ms == 2000);
+	cr_expect_eq(file.faults[1].node, 2, "at the start");
+	cr_assert_eq(read("nodes 2\nranks 4\nmin-ranks 2\nat 1s drain\n"), 0, "%s", err.text);
+	cr_expect_eq(file.min_ranks, 2);
+	cr_assert_eq(read("nodes 2\nranks 4\nat 1s kill\n"), 0, "%s", err.text);
+	cr_expect_eq(file.min_ranks, 0, "each stays where it is");
+}
+
 Test(campaign_file, tables_may_have_another_fault_for_several_nodes)
 {
 	put(table, "cause,count,fault,fault-of-nodes\nPower,3,-,kill-node\nCable,4,-,-\nGPU,2,trap,trap\n");
@@ -211,7 +226,12 @@ Test(campaign_file, names_the_line_that_is_wrong)
 		     {"at 3s kill\nnodes 2\n", "before the first fault"},
 		     {"nodes 2\nat 3s kill node=1\n", "no node="},
 		     {"nodes 2\nat 3s kill-daemon node=2\n", "0 to 1"},
-		     {"nodes 2\nat 3s drain\n", "all but drain"},
+		     {"nodes 2\nat 3s drain\n", "drain only with min-ranks or spares"},
+		     {"nodes 2\nspares 2\nat 3s kill\n", "fewer than nodes"},
+		     {"nodes 3\nspares 1\nranks 3\nat 3s kill\n", "without spares"},
+		     {"nodes 2\nmin-ranks 3\nat 3s kill\n", "more than ranks"},
+		     {"min-ranks 1\nat 3s kill\n", "on several nodes"},
+		     {"nodes 2\nspares x\nat 3s kill\n", "0 to 15"},
 		     {"at 3s kill-node\n", "kill-node, drain and what breaks"},
 		     {"nodes 2\nat 3s kill-node rank=2\n", "0 to 1"},
 		     {"at 3s link-down\n", "what breaks a network"},
