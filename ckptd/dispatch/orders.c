@@ -176,7 +176,7 @@ static void obey(struct job *job, const struct peer_order *order)
 void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 {
 	struct job *job = job_find(dispatch->jobs, order->job);
-	if (order->type == PEER_END && !order->word.flag)
+	if (order->type == PEER_END && !order->word.flag && dispatch->peers->replica)
 		replica_end(dispatch->peers->replica, order->job);
 	if (order->type == PEER_SPILL)
 		spill_order(dispatch->jobs, order->job, &order->spill);

@@ -285,7 +285,7 @@ static bool have_entered(const struct job *job, const struct wire_joined *joined
 void member_joined(struct job *job, const struct wire_joined *joined)
 {
 	AUTO_WBUF struct wbuf body = {0};
-	if (!have_entered(job, joined)) {
+	if (joined->world != job->world || !have_entered(job, joined)) {
 		log_info("job %s: epoch %u was entered with a process that is not there any more", job->name,
 			 joined->epoch);
 		return;

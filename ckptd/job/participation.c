@@ -35,6 +35,8 @@ void participation_join(const struct job *job)
 					      .replicated = job->copies.replicated,
 					      .finished = finish_stands(job),
 					      .in = is_in_epoch(job) ? job->epoch : 0}};
+	if (!job->nlocal)
+		return; /* a plan has taken the last one away since this was wanted: no coordinator understands that */
 	for (uint32_t i = 0; i < job->nlocal; i++)
 		r.node_join.ranks[i] = job->ranks[i].id;
 	participant_say(job, &r);
