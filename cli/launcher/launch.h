@@ -74,6 +74,7 @@ struct launch {
 	uint32_t plan;         /* its number; 0: none yet */
 	bool waits;            /* for a plan that gives it ranks */
 	bool leaving;          /* its ranks are to go to other nodes first */
+	bool joined;           /* some have been in the job, in a world before this one */
 	bool over;             /* the job needs nothing of this node any more, says the daemon */
 	uint64_t stays_ns;     /* since when only other nodes have ranks at work; 0: not */
 	bool told_stays;

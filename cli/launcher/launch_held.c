@@ -131,6 +131,16 @@ uint32_t held_newest_entered(const struct held_all *all)
 	return newest;
 }
 
+bool held_any_joined(const struct held_all *all)
+{
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++) {
+		uint32_t rank = all->list[i].rank;
+		if (all->list[i].fd >= 0 && (held_entered(all, rank) || held_at_work(all, rank, 0)))
+			return true;
+	}
+	return false;
+}
+
 bool held_newest_step(const struct held_all *all, uint64_t *step)
 {
 	bool any = false;

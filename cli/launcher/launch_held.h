@@ -36,6 +36,8 @@ bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns
 /* The last epoch that the rank has entered; 0: none. Of all of them: the newest. */
 uint32_t held_entered(const struct held_all *all, uint32_t rank);
 uint32_t held_newest_entered(const struct held_all *all);
+/* Whether any of them has been in the job: it has entered an epoch or, by a library that does not tell, come to work. Until then it sees no wish. */
+bool held_any_joined(const struct held_all *all);
 /* Whether it has begun a save since. */
 bool held_saves(const struct held_all *all, uint32_t rank, uint64_t since_ns);
 /* The newest step that any rank is at; false: none is known. */

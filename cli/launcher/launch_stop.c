@@ -50,10 +50,16 @@ void stop_begin(struct launch *launch, enum stop_stand stand, uint64_t now)
 		go(launch, stand, now + KILL_NS);
 }
 
+/* In this world or in one before it. */
+static bool has_joined(const struct launch *launch)
+{
+	return launch->joined || held_any_joined(&launch->held);
+}
+
 /* Of a job that can go on without this node. */
 static bool leave(struct launch *launch, int sig, uint64_t now)
 {
-	if (!launch->nranks || launch->leaving || !world_leave(launch))
+	if (!launch->nranks || launch->leaving || !has_joined(launch) || !world_leave(launch))
 		return false;
 	launch_warn(launch, "SIG%s: the ranks go to other nodes, or the job ends, within %.0f s (SIGINT: at once)",
 		    sigabbrev_np(sig), (double)launch->options.grace_ns / 1e9);
@@ -74,8 +80,8 @@ static void stop_wanted(struct launch *launch, int sig, bool whole, uint64_t now
 		}
 		if (!whole && leave(launch, sig, now))
 			return;
-		/* Where no rank has an arena nobody can see the wish: they get the signal. */
-		bool heard = launch->held.count > 0;
+		/* Who waits to join, for ranks that may never come, does not see the wish: they get the signal. */
+		bool heard = has_joined(launch);
 		launch_warn(launch,
 			    heard ? "SIG%s: the ranks take a last checkpoint and end, within %.0f s (SIGINT: at once)"
 				  : "SIG%s: the ranks get SIGTERM, and %.0f s to end (SIGINT: at once)",

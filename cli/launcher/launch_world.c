@@ -152,6 +152,7 @@ static void change(struct launch *launch, const struct wire_plan *m, struct laun
 	/* That its processes have come back from the last loss was to be seen in these. */
 	if (held_newest_entered(&launch->held) > launch->loss.epoch)
 		launch->loss = (struct loss){0};
+	launch->joined |= held_any_joined(&launch->held);
 	held_free(&launch->held); /* of the world that was */
 	held_init(&launch->held);
 	if (m->n)

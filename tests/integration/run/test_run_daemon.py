@@ -316,12 +316,24 @@ def _(daemon):
     equal(hang(daemon, (40, 7), (41, 6)), 1, "the one in the earlier collective")
 
 
-@case("SIGTERM becomes STOP once arenas are held, for a daemon that comes back as well, and SIGTERM after the grace")
+@case("SIGTERM goes to ranks that have not joined, though their arenas are held")
 def _(daemon):
-    daemon.start("--grace", "2")
+    daemon.start()
     daemon.hold(0)
     daemon.hold(1, sealed=False)
     daemon.until_err("rank 1 is not sealed")  # so the one before has been read
+    daemon.child.send_signal(signal.SIGTERM)
+    daemon.until_err("SIGTERM: the ranks get SIGTERM, and 60 s to end")
+    daemon.wait(0)
+
+
+@case("SIGTERM becomes STOP once ranks have joined, for a daemon that comes back as well, and SIGTERM after the grace")
+def _(daemon):
+    daemon.start("--grace", "2")
+    daemon.hold(0)
+    daemon.beat(daemon.fds[-1], 1)
+    daemon.hold(1, sealed=False)
+    daemon.until_err("rank 1 is not sealed")
     daemon.child.send_signal(signal.SIGTERM)
     daemon.expect(STOP)
     daemon.hang_up()

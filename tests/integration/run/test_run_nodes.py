@@ -5,11 +5,12 @@ import json
 import re
 import signal
 import sys
+import time
 
 from single_node import Daemon
 from launcher import BIN, TRAIN, Run, final, sh, tidy
 from loopback_cluster import loopback_cluster
-from tap import Cases, equal, expect, has
+from tap import Cases, equal, expect, has, until
 
 STEPS = 40
 cases = Cases(tidy)
@@ -82,6 +83,24 @@ def _():
         for r in runs:
             r.wait()
         final(runs[0].err() + runs[0].out())
+
+
+@case("SIGTERM ends a launcher at once whose ranks wait for those of a node that never come")
+def _():
+    for options in ((), ("--min-ranks", 4)):
+        with loopback_cluster("ab") as daemons:
+            here, there = (Run("--nodes", 2, *(() if options else ("--node-rank", k)), "-n", 2, "--socket", d.socket, *options, "--", *command)
+                           for k, (d, command) in enumerate(zip(daemons.values(), ((TRAIN, "--save-storage-every", 0), ("sleep", 1000)))))
+            try:
+                until(lambda a=daemons["a"]: [rank["waits"] for rank in (a.job("default") or {"ranks": []})["ranks"]] == ["join", "join"], "its ranks wait to join")
+                begun = time.monotonic()
+                here.child.send_signal(signal.SIGTERM)
+                here.child.wait()
+                expect(time.monotonic() - begun < 30, "the grace of 60 s was waited for", here.err())
+                has(here.err(), "SIGTERM: the ranks get SIGTERM")
+            finally:
+                there.child.kill()
+                there.child.wait()
 
 
 @case("a rank knows its world, its place on its node, and where it is reached")

@@ -31,12 +31,15 @@ Test(launch_held, sees_the_flight_record)
 	held_init(&all);
 	cr_expect_not(held_look(&all, 2, &view));
 	cr_expect_not(held_newest_step(&all, &step));
+	cr_expect_not(held_any_joined(&all));
 	cr_assert_eq(held_take(&all, &m, make_arena(ARENA_HEAD, F_SEAL_SHRINK, &head), &err), 0, "%s", err.text);
 	cr_expect_eq(all.count, 1);
 	cr_expect_not(held_look(&all, 2, &view), "an arena without a heartbeat");
+	cr_expect_not(held_any_joined(&all), "it waits to join");
 	head->flight.step = 41;
 	head->flight.beat_ns = 1000;
 	cr_assert(held_look(&all, 2, &view));
+	cr_expect(held_any_joined(&all), "by a library that does not tell of epochs");
 	cr_expect_eq(view.step, 41);
 	cr_expect_not(view.in_collective);
 	head->flight.in_collective = 1;
@@ -82,6 +85,7 @@ Test(launch_held, tells_which_epochs_ranks_have_entered)
 	for (uint32_t r = 0; r < 2; r++) {
 		struct wire_arena_of m = {.rank = 3 + r, .size = ARENA_HEAD};
 		cr_assert_eq(held_take(&all, &m, make_arena(ARENA_HEAD, F_SEAL_SHRINK, &heads[r]), &err), 0);
+		cr_expect_eq(held_any_joined(&all), r != 0);
 		heads[r]->entry.joined = 8 - r;
 	}
 	cr_expect_eq(held_entered(&all, 3), 8);
