@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static char folder[SCRATCH_MAX];
 static struct invariant found[JUDGE_INVARIANTS];
@@ -79,18 +80,23 @@ Test(campaign_judge, what_was_durable_and_is_gone_is_found)
 	cr_expect(strstr(found[0].text, "step 11"), "%s", found[0].text);
 }
 
-/* A bit of the last byte of a file of data. */
-static void damage(void)
+static void data_file(const char *of, char path[SCRATCH_MAX + 400])
 {
-	char path[SCRATCH_MAX + 400];
 	struct dirent *e;
-	DIR *dir = opendir(checkpoint);
+	DIR *dir = opendir(of);
 	cr_assert(dir);
 	while ((e = readdir(dir)) && !strstr(e->d_name, ".safetensors"))
 		;
 	cr_assert(e);
-	snprintf(path, sizeof(path), "%s/%s", checkpoint, e->d_name);
+	snprintf(path, SCRATCH_MAX + 400, "%s/%s", of, e->d_name);
 	closedir(dir);
+}
+
+/* A bit of the last byte of a file of data. */
+static void damage(void)
+{
+	char path[SCRATCH_MAX + 400];
+	data_file(checkpoint, path);
 	FILE *f = fopen(path, "r+");
 	cr_assert(f && !fseek(f, -1, SEEK_END));
 	int c = fgetc(f);
@@ -115,6 +121,23 @@ Test(campaign_judge, what_is_damaged_without_a_fault_is_found)
 	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-arena", "rank 1's ", "10") END), "",
 			 "before it was written");
 	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("kill", "", "10") END), "intact ");
+}
+
+/* One file in both: a tensor that training does not change. */
+Test(campaign_judge, what_has_a_file_that_was_damaged_in_another_step_is_damaged_by_that)
+{
+	char root[SCRATCH_MAX + 64], other[SCRATCH_MAX + 64], path[SCRATCH_MAX + 400], link_path[SCRATCH_MAX + 400];
+	snprintf(root, sizeof(root), "%s/store", folder);
+	struct store_spec spec = {.root = root, .job = "campaign", .id = {11, 1}, .rows = 6, .cols = 5};
+	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
+	store_dir(&spec, other, sizeof(other));
+	damage();
+	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-file", "x.safetensors of ", "11") END), "intact ",
+			 "each has its own");
+	data_file(checkpoint, path);
+	data_file(other, link_path);
+	cr_assert(!unlink(link_path) && !link(path, link_path));
+	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-file", "x.safetensors of ", "11") END), "");
 }
 
 Test(campaign_judge, what_is_older_than_the_newest_durable_needs_a_reason)
