@@ -1,6 +1,7 @@
 /* The next plan of a job whose world changes: its host is made for it, and all nodes are told. */
 #include "control/membership_private.h"
 
+#include "base/failpoint.h"
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "cluster/room.h"
@@ -71,9 +72,12 @@ void membership_quiet(struct membership *m)
 static void tell_all(struct membership *m)
 {
 	m->twice = false;
-	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
-		if (m->assignment.nodes[n].offers || m->has_ranks[n])
-			membership_tell_plan(m, n, true);
+	for (uint32_t n = 0; n < m->assignment.nnodes; n++) {
+		if (!m->assignment.nodes[n].offers && !m->has_ranks[n])
+			continue;
+		failpoint("plan.tell", NULL);
+		membership_tell_plan(m, n, true);
+	}
 }
 
 /* Where all is on one node its launcher knows the plan, and outlives this daemon. */

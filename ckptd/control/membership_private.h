@@ -112,7 +112,7 @@ void membership_tell_behind(struct membership *m);
 int membership_recall(struct membership *m, struct err *err);
 /* Somebody follows a plan of the job: the one on record holds. False: none was, or one holds already. */
 bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan);
-/* Ranks of the plan on record of a node that has said what it follows, and how many processes it has: it has none of them any more, or has yet to hear of it. */
+/* Ranks of the plan on record of a node that has said what it follows, and how many processes it has: it has yet to hear of them, or cannot have them any more. */
 void membership_settle(struct membership *m, uint32_t node, const struct peer_capacity *said);
 
 /* control/membership_recovery.c. Whoever joins has a place in the plan that holds, not in an older one. */

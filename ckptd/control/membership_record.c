@@ -98,7 +98,7 @@ void membership_settle(struct membership *m, uint32_t node, const struct peer_ca
 	struct assignment *c = &m->assignment;
 	if (!c->nodes[node].awaited)
 		return;
-	if (!said->n || said->processes < assignment_home(c, node)) {
+	if (said->processes < assignment_home(c, node)) {
 		assignment_claim(c, node, NULL, 0);
 		return;
 	}

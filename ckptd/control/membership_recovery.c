@@ -122,7 +122,7 @@ void membership_hear_behind(struct membership *m, uint32_t node, const struct pe
 	if (!said->processes)
 		return;
 	if (!said->n || !known || !m->adopted || !assignment_unclaimed(&m->assignment)) {
-		membership_tell_plan(m, node, known);
+		membership_tell_plan(m, node, known && said->n); /* it may have lost who it had */
 		return;
 	}
 	*b = (struct membership_behind){.plan = said->plan, .world = said->world, .n = said->n};

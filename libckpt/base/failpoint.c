@@ -108,6 +108,7 @@ static const char *const names[] = {
 	"memory.fill",
 	"memory.pool",
 	"memory.prefault",
+	"plan.tell",
 	"readback",
 	"recover.fetch",
 	"recover.memory",

@@ -186,17 +186,29 @@ Test(membership_record, whose_processes_are_of_an_older_plan_begins_with_new_one
 	cr_expect_eq(nodes[2].plan.was[0], WIRE_NEW_PROCESS);
 }
 
-Test(membership_record, what_a_node_has_lost_is_planned_anew_when_all_have_spoken)
+/* It waited as a spare, or was started anew. */
+Test(membership_record, who_had_no_rank_yet_is_told_and_begins_with_new_processes)
+{
+	for (uint32_t plan = 0; plan < 7; plan += 6) {
+		put_on_record();
+		says(0, 7, 4, 0);
+		says_idle(2, plan);
+		cr_expect_eq(plan_now(), 7);
+		EXPECT_RANKS(2, 7, 4, 2, 3);
+		cr_expect_eq(nodes[2].plan.was[0], WIRE_NEW_PROCESS);
+		memberships_free(&membership_daemon.control);
+	}
+}
+
+Test(membership_record, what_a_node_cannot_have_any_more_is_lost)
 {
 	put_on_record();
-	fake_host.slow = false;
 	says(0, 7, 4, 0);
-	cr_expect_eq(plan_now(), 7);
-	says_idle(2, 0);
-	cr_expect_eq(plan_now(), 8);
-	EXPECT_RANKS(0, 8, 4, 0, 1);
-	EXPECT_RANKS(2, 8, 4, 2, 3);
-	cr_expect_eq(nodes[2].plan.was[0], WIRE_NEW_PROCESS);
+	report(2, &(struct peer_capacity){.want = WANT, .least = LEAST, .processes = 1});
+	cr_expect(nodes[2].plan.number == 7 && !nodes[2].plan.n);
+	clock_skip((WAIT_S + 1) * CLOCK_NS_PER_S);
+	tick();
+	cr_expect(fake_host.held && nodes[0].quiesce && !nodes[2].quiesce);
 }
 
 Test(membership_record, what_a_node_has_is_lost_when_it_does_not_come_in_time)
