@@ -108,6 +108,16 @@ bool client_moved(struct client *client, struct rank **rank)
 	return moved;
 }
 
+uint16_t client_first(const struct client *client, uint16_t a, uint16_t b)
+{
+	list_for(node, &client->messages) {
+		uint16_t type = list_entry(node, struct message, link)->type;
+		if (type == a || type == b)
+			return type;
+	}
+	return 0;
+}
+
 bool client_take(struct client *client, uint16_t type, uint32_t *seq, const void **body, uint64_t *len)
 {
 	list_for(node, &client->messages) {

@@ -354,26 +354,38 @@ static void need(const struct fleet_node *n, const struct wire_epoch *m)
 		r->finished = false;
 }
 
-/* What the launcher is told. */
-static void hear(struct fleet_node *n)
+static void hear_epoch(struct fleet_node *n)
 {
 	const void *body;
 	uint64_t len;
 	uint32_t seq;
 	struct wire_epoch m;
+	SIM_CHECK(client_take(n->launcher, WIRE_EPOCH, &seq, &body, &len) && !wire_epoch_decode(body, len, &m, NULL),
+		  "EPOCH cannot be decoded");
+	SIM_CHECK(m.epoch >= n->heard, "the launcher of node %u is told of epoch %u after %u", n->id, m.epoch,
+		  n->heard);
+	n->heard = m.epoch;
+	need(n, &m);
+}
+
+static void hear_plan(struct fleet_node *n)
+{
+	const void *body;
+	uint64_t len;
+	uint32_t seq;
 	struct wire_plan plan;
-	while (n->launcher && client_take(n->launcher, WIRE_EPOCH, &seq, &body, &len)) {
-		SIM_CHECK(!wire_epoch_decode(body, len, &m, NULL), "EPOCH cannot be decoded");
-		SIM_CHECK(m.epoch >= n->heard, "the launcher of node %u is told of epoch %u after %u", n->id, m.epoch,
-			  n->heard);
-		n->heard = m.epoch;
-		need(n, &m);
-	}
-	while (n->launcher && client_take(n->launcher, WIRE_PLAN, &seq, &body, &len)) {
-		SIM_CHECK(!wire_plan_decode(body, len, &plan, NULL) && !plan.number, "a plan in a world that is fixed");
-		SIM_CHECK(fleet_finished(n), "node %u is let go, and its ranks have not finished", n->id);
-		end_launcher(n);
-	}
+	SIM_CHECK(client_take(n->launcher, WIRE_PLAN, &seq, &body, &len) && !wire_plan_decode(body, len, &plan, NULL) &&
+			  !plan.number,
+		  "a plan in a world that is fixed");
+	SIM_CHECK(fleet_finished(n), "node %u is let go, and its ranks have not finished", n->id);
+	end_launcher(n);
+}
+
+/* What the launcher is told, in that order: it may be let go, and hear that a rank is lost after that. */
+static void hear(struct fleet_node *n)
+{
+	for (uint16_t type; n->launcher && (type = client_first(n->launcher, WIRE_EPOCH, WIRE_PLAN));)
+		(type == WIRE_EPOCH ? hear_epoch : hear_plan)(n);
 	if (n->nranks == fleet.world && fleet_finished(n) && !n->ended)
 		end_launcher(n); /* there are no others */
 }

@@ -62,6 +62,8 @@ struct client;
 struct client *client_new(void);
 void client_free(struct client *client);
 /* Takes the oldest frame of a type that is waiting; false: none. The body is valid until the next call. */
+/* Which of these it was told first; 0: neither. */
+uint16_t client_first(const struct client *client, uint16_t a, uint16_t b);
 bool client_take(struct client *client, uint16_t type, uint32_t *seq, const void **body, uint64_t *len);
 void client_clear(struct client *client);
 /* The session has become that of another rank, or the daemon has ended it (NULL), since this was asked last. */
