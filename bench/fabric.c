@@ -34,7 +34,7 @@ static void ignore_message(void *arg, unsigned node, uint16_t type, const void *
 
 static struct net *open_net(unsigned self)
 {
-	static const struct net_events events = {ignore_node, ignore_end, ignore_message, NULL, NULL};
+	static const struct net_events events = {.up = ignore_node, .down = ignore_end, .message = ignore_message};
 	return raw_net(self, raw_roster(), &events);
 }
 

@@ -103,7 +103,7 @@ static struct memory *make_arena(void)
 static void side_open(struct side *side, unsigned self)
 {
 	struct err err = {{0}};
-	struct net_events events = {up, down, message, NULL, side};
+	struct net_events events = {.up = up, .down = down, .message = message, .arg = side};
 	static const uint64_t no_limit;
 	*side = (struct side){.daemon = {.storage.root = -1, .peers.self = self, .peers.roster = raw_roster()},
 			      .mem = make_arena()};

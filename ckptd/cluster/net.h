@@ -7,6 +7,9 @@
  * `down`. Within it messages arrive once, whole and in order, or it ends; nothing of an earlier session arrives in a later one, and what
  * was exposed to the node is withdrawn with it. With ourselves there is none.
  *
+ * A session that nobody uses is parked: it goes on without a connection, until one side wants something of the other one. Until then
+ * nobody but the node's neighbours knows at once that it is lost.
+ *
  * Threads: a struct net belongs to the loop's thread, and calls back from net_poll() alone. */
 #ifndef CKPTD_CLUSTER_NET_H
 #define CKPTD_CLUSTER_NET_H
@@ -55,6 +58,7 @@ struct net_config {
 	uint64_t incarnation; /* of this daemon: another one is another process; 0: one is drawn */
 	const char *
 		registry; /* under which prefix the nodes agree on what they decide; NULL: without a registry. Alike on all nodes */
+	uint64_t idle_ns;         /* without use: then a session is parked; 0: 20 s */
 	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
 };
 
@@ -72,6 +76,9 @@ struct net_events {
 	void (*message)(void *arg, unsigned node, uint16_t type, const void *body, size_t len);
 	void (*clock)(void *arg, unsigned node, const struct net_clock *clock); /* see net_ask_clocks() */
 	void *arg;
+	/* Whether it matters here that a loss of the node is known at once, though nothing has been said to each other for a while: then the
+	 * session keeps its connection. What makes it matter is said in a message. NULL: it never does. */
+	bool (*minds)(void *arg, unsigned node);
 };
 
 /* Opens the endpoints and begins to look for all other nodes, for ever. -EINVAL, -EACCES (others may read the key file), -ENODATA (the
@@ -92,6 +99,10 @@ int net_event_fd(struct net *net);
 int net_poll(struct net *net);
 
 bool net_is_up(const struct net *net, unsigned node);
+/* The same, and no hearsay: it has a connection. */
+bool net_is_open(const struct net *net, unsigned node);
+/* If the session is parked, the node is called. */
+void net_touch(struct net *net, unsigned node);
 /* The session's number, which never comes twice on this node; 0: none is there. */
 uint64_t net_session(const struct net *net, unsigned node);
 /* clock_now() of the last that was heard in the session that ended; in `down`, for that node. */
@@ -153,7 +164,7 @@ struct net_op {
  * in flight to a node, shared fairly among its copies. */
 void net_submit(struct net *net, struct net_op *op);
 
-/* Asks NET_CLOCKS nodes at most for the time of day, each of which has answered what it was asked before; what they answer comes by `clock`. */
+/* Asks NET_CLOCKS nodes at most, of those with a connection, for the time of day, each of which has answered what it was asked before; what they answer comes by `clock`. */
 void net_ask_clocks(struct net *net);
 
 struct net_counts {

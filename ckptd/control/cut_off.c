@@ -91,9 +91,14 @@ static uint32_t ranks_reached(const struct control *control, const char *job, ui
 	const void *at = NULL;
 	struct said said;
 	uint64_t n = here;
-	while (next_said(control, job, term, &at, &said))
-		if (said.node != control->peers->self && has_session(control, said.node))
+	while (control->peers->net && next_said(control, job, term, &at, &said)) {
+		if (said.node == control->peers->self)
+			continue;
+		if (net_is_open(control->peers->net, said.node)) /* to be believed there is not to be reached */
 			n += said.ranks;
+		else
+			net_touch(control->peers->net, said.node);
+	}
 	return (uint32_t)min_u64(n, UINT32_MAX);
 }
 

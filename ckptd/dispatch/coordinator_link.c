@@ -62,6 +62,16 @@ void coordinator_link_node(struct dispatch *dispatch, uint32_t node)
 	}
 }
 
+bool coordinator_link_minds(const struct dispatch *dispatch, uint32_t node)
+{
+	list_for(it, &dispatch->jobs->list) {
+		const struct job *job = list_entry(it, struct job, link);
+		if (job->spread && coordinator_of(dispatch->control, job->name) == node)
+			return true;
+	}
+	return false;
+}
+
 static void announce(struct dispatch *dispatch, const char *name)
 {
 	struct peer_order order = {.type = PEER_ANNOUNCE};

@@ -2,6 +2,7 @@
 #ifndef CKPTD_DISPATCH_COORDINATOR_LINK_H
 #define CKPTD_DISPATCH_COORDINATOR_LINK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dispatch;
@@ -15,5 +16,7 @@ void coordinator_link_down(struct job *job);
 void coordinator_link_node(struct dispatch *dispatch, uint32_t node);
 /* Another node coordinates the job, or nobody does. */
 void coordinator_link_moved(struct dispatch *dispatch, const char *job);
+/* Whether the node coordinates a job of this one. */
+bool coordinator_link_minds(const struct dispatch *dispatch, uint32_t node);
 
 #endif

@@ -49,6 +49,12 @@ static void on_down(void *arg, unsigned node, int rc)
 	coordinator_link_node(dispatch, node);
 }
 
+static bool on_minds(void *arg, unsigned node)
+{
+	struct dispatch *dispatch = arg;
+	return coordinator_link_minds(dispatch, node) || replica_minds(dispatch->peers->replica, node);
+}
+
 /* Of another term: who sent it, or we, have yet to hear who coordinates the job. Without a registry that is always the same, and whoever says
  * otherwise cannot go on. */
 static int strange(const struct dispatch *dispatch, unsigned node, const char *job, uint16_t type, struct err *err)
@@ -337,7 +343,7 @@ int peers_open(struct dispatch *dispatch, struct err *err)
 	int rc = election_prefix(dispatch->control, prefix, err);
 	if (rc)
 		return rc;
-	const struct net_events events = {on_up, on_down, on_message, on_clock, dispatch};
+	const struct net_events events = {on_up, on_down, on_message, on_clock, dispatch, on_minds};
 	const struct net_config net = {
 		.roster = dispatch->peers->roster,
 		.self = dispatch->peers->self,

@@ -134,6 +134,25 @@ void replica_epoch(struct replica *r, const char *name, uint32_t epoch)
 	fetch_epoch(job);
 }
 
+static bool is_sent_to(const struct shipment *s, unsigned node)
+{
+	list_for(it, &s->ways)
+		if (target_of(it)->node == node)
+			return true;
+	return false;
+}
+
+bool replica_minds(const struct replica *r, unsigned node)
+{
+	list_for(it, &r->jobs) {
+		const struct copied *job = list_entry(it, struct copied, link);
+		list_for(at, &job->shipments)
+			if (is_sent_to(shipment_of(at), node))
+				return true;
+	}
+	return false;
+}
+
 uint32_t replica_known_epoch(const struct replica *r, const char *name)
 {
 	const struct copied *job = copied_find(r, name);

@@ -64,6 +64,9 @@ void replica_tick(struct replica *r);
 /* Something is on its way, or waits for a tick: these should be frequent. */
 bool replica_busy(const struct replica *r);
 
+/* Whether the node holds copies that were sent from here, as far as is known: its loss matters at once. */
+bool replica_minds(const struct replica *r, unsigned node);
+
 /* This node has learned of an epoch of the job. Sends of an older one end with -ESTALE. */
 void replica_epoch(struct replica *r, const char *job, uint32_t epoch);
 /* The newest epoch of the job that messages or calls have told of; 0: none. A job without a store must not begin below it. */

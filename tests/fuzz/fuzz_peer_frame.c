@@ -5,6 +5,7 @@
 #include "cluster/link/hello.h"
 #include "cluster/link/inbox.h"
 #include "cluster/link/lane.h"
+#include "cluster/link/rumours.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,18 @@ static void greet(const uint8_t *data, size_t size)
 		return;
 	hello_encode(&hello, &again);
 	if (again.len != size || memcmp(again.data, data, size) != 0)
+		abort();
+}
+
+static void tell(const uint8_t *data, size_t size)
+{
+	uint8_t bytes[RUMOUR_BYTES];
+	struct wbuf again = wbuf_over(bytes, sizeof(bytes));
+	struct rumour rumour;
+	if (rumour_decode(data, size, &rumour))
+		return;
+	rumour_encode(&rumour, &again);
+	if (again.len != size || memcmp(bytes, data, size) != 0)
 		abort();
 }
 
@@ -66,6 +79,7 @@ static void fill_inbox(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	greet(data, size);
+	tell(data, size);
 	open_lane(data, size);
 	ask_and_answer(data, size);
 	fill_inbox(data, size);

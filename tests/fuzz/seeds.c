@@ -153,6 +153,7 @@ static void greeting(void)
 			      .to = "b",
 			      .incarnation = 7,
 			      .attempt = 1,
+			      .resumes = 1,
 			      .way = 2,
 			      .registry = "/ckpt/",
 			      .copies = {{1, 2}, 2}};

@@ -19,9 +19,9 @@ PATIENT_MS = 20000  # where nobody is to be lost on a busy machine
 class NetNode:
     """number: its line of the roster. spawn: how processes are started where it is to run. way: how copies go: sealed, bare (over TCP), fabric."""
 
-    def __init__(self, name, number, roster, key, timeout_ms, spawn=subprocess.Popen, way="sealed"):
+    def __init__(self, name, number, roster, key, timeout_ms, spawn=subprocess.Popen, way="sealed", idle_ms=0):
         self.name, self.number = name, number
-        self.process = spawn([BIN / "net_node", roster, name, key, str(timeout_ms), way], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = spawn([BIN / "net_node", roster, name, key, str(timeout_ms), way, str(idle_ms)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.lines, self.events = queue.Queue(), []
         threading.Thread(target=self.read, daemon=True).start()
         self.expect("ready")
@@ -79,11 +79,12 @@ class NetNode:
 
 
 class Net:
-    """Nodes a, b and c, each at an address of loopback of its own."""
+    """Nodes a, b and c, or others, each at an address of loopback of its own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, names="abc"):
+        self.names = names
         self.folder, self.processes, self.roster = pathlib.Path(folder), [], pathlib.Path(folder) / "roster"
-        self.places = {name: (f"127.0.0.{n}", free_port(f"127.0.0.{n}")) for n, name in enumerate("abc", 1)}
+        self.places = {name: (f"127.0.0.{n}", free_port(f"127.0.0.{n}")) for n, name in enumerate(names, 1)}
         self.roster.write_text("".join(f"{name} {host}:{port}\n" for name, (host, port) in self.places.items()))
         self.key = self.folder / "key"
         self.key.write_text(os.urandom(32).hex())
@@ -93,11 +94,11 @@ class Net:
         self.processes.append(subprocess.Popen(command, **how))
         return self.processes[-1]
 
-    def node(self, name, credentials=None, timeout=PATIENT_MS, way="sealed", environment=None):
+    def node(self, name, credentials=None, timeout=PATIENT_MS, way="sealed", environment=None, idle_ms=0):
         def spawn(command, **how):
             return self.spawn(command, env={**os.environ, **(environment or {})}, **how)
 
-        return NetNode(name, "abc".index(name), self.roster, credentials or self.key, timeout, spawn, way)
+        return NetNode(name, self.names.index(name), self.roster, credentials or self.key, timeout, spawn, way, idle_ms)
 
     def close(self):
         for process in self.processes:
@@ -106,9 +107,9 @@ class Net:
 
 
 @contextlib.contextmanager
-def fresh_net():
+def fresh_net(names="abc"):
     with tempfile.TemporaryDirectory() as folder:
-        net = Net(folder)
+        net = Net(folder, names)
         try:
             yield net
         finally:

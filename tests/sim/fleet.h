@@ -182,7 +182,7 @@ struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
 		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends,
-		elections, joins, replaced, untold, half_told, lapses, unanswered, freezes, resumed, schedules,
+		elections, joins, replaced, untold, half_told, lapses, unanswered, called, freezes, resumed, schedules,
 		rollbacks, went_back;
 };
 
@@ -272,6 +272,8 @@ void launcher_lost(struct fleet_node *n);               /* the node is lost */
 uint32_t launcher_without(const struct fleet_node *n);
 
 /* fleet_settle.c. No faults any more; a minute in which all must come to train, and a save as far as it can. */
+/* When sessions are parked in this seed. */
+void fleet_park(uint64_t seed);
 void fleet_mend(void);
 void fleet_settle(const char *after);
 void fleet_go_on(uint64_t rounds);

@@ -101,6 +101,7 @@ void net_submit(struct net *net, struct net_op *op)
 		return;
 	}
 	list_push(&me->ops, &op->link);
+	park_want(net, s);
 	issue(s, (unsigned)(me - s->side), op);
 }
 

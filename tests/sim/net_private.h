@@ -1,20 +1,24 @@
-/* The parts of the simulated net: sessions and what travels in them (net_session.c), copies (net_copy.c), messages that
- * come once more (net_stale.c), and what nodes and tests call (net_sim.c). For these alone. */
+/* The parts of the simulated net: sessions and what travels in them (net_session.c), whether the other node is there (net_attend.c), sessions
+ * without a connection (net_park.c), copies (net_copy.c), messages that come once more (net_stale.c), and what nodes and tests call
+ * (net_sim.c). For these alone. */
 #ifndef CKPT_SIM_NET_PRIVATE_H
 #define CKPT_SIM_NET_PRIVATE_H
 
 #include "net_sim.h"
 
 #include "cluster/link/liveness.h"
+#include "cluster/link/parking.h"
+#include "cluster/link/rumours.h"
 
-enum frame_kind { FRAME_MESSAGE = 0, FRAME_BEAT, FRAME_ASK, FRAME_DOUBT };
+enum { LOOKS = 50 /* in the limit of silence */ };
+
+enum frame_kind { FRAME_MESSAGE = 0, FRAME_BEAT, FRAME_ASK, FRAME_DOUBT, FRAME_LOST };
 
 struct frame {
 	struct list link;
 	uint64_t due;
 	enum frame_kind kind;
-	unsigned doubted; /* the node of a doubt, and when that was heard last */
-	uint64_t heard_ns;
+	struct rumour rumour;
 	int end; /* no frame but the news that the other side has ended the session, and why */
 	uint16_t type;
 	size_t len;
@@ -31,6 +35,9 @@ struct side {
 	uint64_t number, due, heard_ns;
 	uint64_t way_ns, cut_ns; /* last when there was a way in both directions, and when there was none */
 	struct liveness liveness;
+	struct parking parking;
+	bool calls;         /* of one that is parked: it has reached the other node */
+	uint64_t call_due;  /* not before */
 	int end;            /* it ends with this at the next poll */
 	struct list frames; /* on their way to it, in order */
 	unsigned nframes;
@@ -41,6 +48,8 @@ struct side {
 
 struct session {
 	struct side side[2]; /* the lower node first */
+	bool parked;
+	bool refuses; /* of one that was parked when a side went: who calls that hears at once that it is gone */
 	struct list parts;
 };
 
@@ -73,7 +82,8 @@ struct net {
 	uint64_t timeout_ns;
 	uint64_t polled_ns, stalled_ns;     /* last, and when it was last polled after a pause that others notice */
 	uint64_t heard_last[NET_SIM_NODES]; /* in the session that ended last */
-	const struct roster *roster;        /* NULL: all are known */
+	struct rumours rumours[NET_SIM_NODES];
+	const struct roster *roster; /* NULL: all are known */
 	bool known[NET_SIM_NODES];
 	uint64_t incarnation, expected[NET_SIM_NODES]; /* 0: any */
 	struct net_events events;
@@ -108,6 +118,8 @@ struct net_world {
 	uint64_t numbers;
 	struct net_faults faults;
 	struct net_stale stale;
+	uint64_t park_ns;
+	bool alone;
 	struct net_sim_counts counts;
 };
 
@@ -116,6 +128,7 @@ extern struct net_world net_world;
 struct session **pair(unsigned a, unsigned b);
 struct side *side_of(struct session *s, unsigned node); /* NULL without a session */
 struct side *other_of(struct session *s, unsigned node);
+bool open_between(unsigned a, unsigned b);
 bool chance(unsigned per_thousand);
 /* When something that is sent now gets there. */
 uint64_t arrival(unsigned from, unsigned to, uint64_t bytes);
@@ -138,6 +151,24 @@ void attend_use(struct side *me);
 void attend_polled(struct net *net);
 /* Looks; true: the session is over, for the other node is silent. */
 bool attend_look(struct net *net, struct session *s);
+/* Whether there was no way for so long that the kernels tell. */
+bool attend_lost_its_way(const struct net *net, struct side *me, unsigned node);
+bool attend_is_neighbour(const struct net *net, unsigned node);
+/* The session that has ended had a connection: others are told. */
+void attend_lost(struct net *net, unsigned node);
+/* The other side of a session hears which nodes were lost lately. */
+void attend_tell_all(struct net *net, struct session *s);
+/* The node is lost for it did not answer: within that time it was not there, or could not be heard. */
+void attend_check_lost(const struct net *net, struct session *s, uint64_t within);
+
+/* net_park.c */
+/* The session is parked if both sides can do without its connection. */
+void park_look(struct net *net, struct session *s);
+/* Of one that is parked: the other node is called. */
+void park_want(const struct net *net, struct session *s);
+/* A parked one: whether it goes on, for the other side has called; whether it is over, for that does not answer. */
+bool park_resumed(struct net *net, struct session *s);
+bool park_is_lost(struct net *net, struct session *s);
 
 /* net_copy.c */
 void part_free(struct part *part);

@@ -95,14 +95,15 @@ void leave(struct net *net, struct session *s, struct list *ops, bool told, int 
 	list_init(ops);
 	for (struct list *node; (node = list_pop(&me->ops));)
 		list_push(ops, node);
+	s->refuses = s->parked && told;
 	if (you->state == SIDE_GONE)
 		session_free(s);
-	else if (told)
+	else if (told && !s->parked)
 		push_frame(s, net->self, &(struct frame){.end = rc}, NULL);
 	net_world.counts.ended++;
 }
 
-static bool open_between(unsigned a, unsigned b)
+bool open_between(unsigned a, unsigned b)
 {
 	return !net_world.cut[a][b] && !net_world.cut[b][a];
 }

@@ -26,9 +26,12 @@ static void end_session(struct net *net, struct session *s, int rc)
 {
 	struct list ops;
 	unsigned peer = other_of(s, net->self)->node;
+	bool connected = !s->parked;
 	net->heard_last[peer] = side_of(s, net->self)->heard_ns;
 	leave(net, s, &ops, true, rc == -ESHUTDOWN ? -ESHUTDOWN : -ECONNRESET);
 	finish_ops(&ops, rc);
+	if (connected)
+		attend_lost(net, peer);
 	net->events.down(net->events.arg, peer, rc);
 }
 
@@ -85,6 +88,16 @@ static bool fail_copies(struct session *s, struct side *me)
 	return true;
 }
 
+static bool parked_event(struct net *net, struct session *s)
+{
+	if (park_resumed(net, s))
+		return true;
+	if (!park_is_lost(net, s))
+		return false;
+	end_session(net, s, -ETIMEDOUT);
+	return true;
+}
+
 static bool side_event(struct net *net, unsigned peer)
 {
 	struct session *s = *pair(net->self, peer);
@@ -95,7 +108,9 @@ static bool side_event(struct net *net, unsigned peer)
 		if (me->due > clock_now() || net_world.cut[peer][net->self])
 			return false;
 		me->state = SIDE_UP;
+		net->rumours[peer] = (struct rumours){.lost_at = 0};
 		attend_begin(net, me);
+		attend_tell_all(net, s);
 		net->counts.sessions++;
 		net->events.up(net->events.arg, peer);
 		return true;
@@ -106,11 +121,15 @@ static bool side_event(struct net *net, unsigned peer)
 	}
 	if (fail_copies(s, me))
 		return true;
+	if (s->parked)
+		return parked_event(net, s);
 	if (rng_chance(world_rng(), 50) ? next_part(net, s) || next_frame(net, s)
 					: next_frame(net, s) || next_part(net, s))
 		return true;
-	if (!attend_look(net, s))
+	if (!attend_look(net, s)) {
+		park_look(net, s);
 		return false;
+	}
 	end_session(net, s, -ETIMEDOUT);
 	return true;
 }
@@ -236,6 +255,17 @@ bool net_is_up(const struct net *net, unsigned node)
 	return node != net->self && me && me->state == SIDE_UP;
 }
 
+bool net_is_open(const struct net *net, unsigned node)
+{
+	return net_is_up(net, node) && !(*pair(net->self, node))->parked;
+}
+
+void net_touch(struct net *net, unsigned node)
+{
+	if (net_is_up(net, node))
+		park_want(net, *pair(net->self, node));
+}
+
 uint64_t net_heard(const struct net *net, unsigned node)
 {
 	return net->heard_last[node];
@@ -264,6 +294,7 @@ int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *b
 	struct side *you = other_of(s, net->self);
 	if (side_of(s, net->self)->dropped)
 		return -ENOTCONN;
+	park_want(net, s);
 	if (you->state == SIDE_GONE)
 		return 0; /* nobody knows yet that it goes nowhere */
 	if (is_silent(net, type))
@@ -368,6 +399,12 @@ void net_sim_reset(void)
 void net_sim_faults(const struct net_faults *faults)
 {
 	net_world.faults = *faults;
+}
+
+void net_sim_park(uint64_t idle_ns, bool alone)
+{
+	net_world.park_ns = idle_ns;
+	net_world.alone = alone;
 }
 
 const struct net_sim_counts *net_sim_counts(void)

@@ -15,7 +15,7 @@ struct net_faults {
 };
 
 struct net_sim_counts {
-	uint64_t sessions, ended, messages, lost, parts;
+	uint64_t sessions, ended, messages, lost, parts, parked, resumed;
 	uint64_t late;    /* parts that landed although their sender had given the copy up */
 	uint64_t refused; /* parts that found no region */
 	uint64_t stale;   /* messages that came once more */
@@ -25,6 +25,9 @@ struct net_sim_counts {
 /* No node is there, all links are open and without faults. */
 void net_sim_reset(void);
 void net_sim_faults(const struct net_faults *faults);
+/* A session is parked that was not used for so long. 0: for as long as a real one. alone: nobody looks after anybody, so that those between
+ * neighbours are parked, too, and nobody says who is lost. */
+void net_sim_park(uint64_t idle_ns, bool alone);
 const struct net_sim_counts *net_sim_counts(void);
 /* Per thousand messages that a node hears: with one comes another of the same node, of any time before (net_stale.c). */
 void net_sim_stale(unsigned per_thousand);

@@ -325,8 +325,9 @@ static bool has_registry(uint64_t seed)
 	return (all && *all == '1') || seed % REGISTRY_EACH == 2;
 }
 
-static void count_registry(void)
+static void count_world(void)
 {
+	fleet_sum.called += net_sim_counts()->resumed;
 	fleet_sum.elections += registry_sim_counts()->elections;
 	fleet_sum.lapses += registry_sim_counts()->lapsed;
 	fleet_sum.unanswered += registry_sim_counts()->muted;
@@ -388,6 +389,7 @@ static void run(uint64_t seed)
 		fleet_start(&fleet.nodes[i]);
 	net_sim_faults(
 		&(struct net_faults){.delay_ns = profile.delay_ns, .drop = profile.drop, .refuse = profile.refuse});
+	fleet_park(seed);
 	disk_sim_faults(&profile.disk);
 	if (fleet.registry)
 		registry_sim_faults(&(struct registry_faults){
@@ -408,7 +410,7 @@ static void run(uint64_t seed)
 		fleet_finish();
 	fleet_check_store();
 	check_words();
-	count_registry();
+	count_world();
 	fleet_end();
 	world_end();
 }
@@ -464,6 +466,7 @@ static const struct {
 	{"schedules that all ranks were told alike", &fleet_sum.schedules},
 	{"leases that lapsed", &fleet_sum.lapses},
 	{"transactions done and not answered", &fleet_sum.unanswered},
+	{"parked sessions that went on", &fleet_sum.called},
 };
 
 /* A schedule in which nothing happens proves nothing; some things happen where the world stays as it is alone. */

@@ -16,17 +16,14 @@ enum frame_kind {
 	FRAME_BYE,       /* u64: 0 */
 	FRAME_LANE,      /* lane.h: in place of a hello */
 	FRAME_ASK,       /* u64: as of a beat, which is to be the answer */
-	FRAME_DOUBT,     /* u64: frame_doubt(); a beat is to be the answer to it, too */
+	FRAME_DOUBT,     /* rumours.h: a node does not answer; a beat is to be the answer to it, too */
 	FRAME_CLOCK_ASK, /* u64: 0; a clock is to be the answer, at once, and no second question before it */
 	FRAME_CLOCK,     /* u64: the sender's time of day, nanoseconds since the Unix epoch */
+	FRAME_LOST,      /* rumours.h: a node is lost to another one */
+	FRAME_PARK,      /* parking.h; u64: 0 */
+	FRAME_STAY,      /* u64: 0: the answer to it, unless that is the same */
 	FRAME_KIND_END
 };
-
-/* That a node does not answer the sender: its number, and for how many milliseconds. */
-static inline uint64_t frame_doubt(uint32_t node, uint32_t silent_ms)
-{
-	return (uint64_t)node << 32 | silent_ms;
-}
 
 struct frame {
 	enum frame_kind kind;

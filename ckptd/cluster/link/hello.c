@@ -10,6 +10,7 @@ void hello_encode(const struct hello *hello, struct wbuf *out)
 	wbuf_put(out, hello->roster, sizeof(hello->roster));
 	wbuf_u64(out, hello->incarnation);
 	wbuf_u64(out, hello->attempt);
+	wbuf_u64(out, hello->resumes);
 	wbuf_u8(out, hello->way);
 	wbuf_str(out, hello->registry);
 	wbuf_u8(out, hello->copies.len);
@@ -38,6 +39,7 @@ int hello_decode(const void *body, size_t len, struct hello *out)
 	rbuf_get(&r, out->roster, sizeof(out->roster));
 	out->incarnation = rbuf_u64(&r);
 	out->attempt = rbuf_u64(&r);
+	out->resumes = rbuf_u64(&r);
 	out->way = rbuf_u8(&r);
 	rbuf_str(&r, out->registry, sizeof(out->registry));
 	get_address(&r, &out->copies);

@@ -7,7 +7,7 @@
 
 enum {
 	HELLO_PROTOCOL =
-		15, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
+		16, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
 	HELLO_ROSTER = 32,
 	HELLO_ADDRESS_MAX = 64,
 	HELLO_REGISTRY_MAX = 136,
@@ -25,6 +25,7 @@ struct hello {
 	uint8_t roster[HELLO_ROSTER];      /* its digest */
 	uint64_t incarnation;              /* random: another one is another process */
 	uint64_t attempt;                  /* which hello of this process to the receiver it is */
+	uint64_t resumes;                  /* which of them began the session that goes on; 0: one begins */
 	uint8_t way;                       /* enum net_copies */
 	char registry[HELLO_REGISTRY_MAX]; /* prefix of the records by which it agrees with others; "": it uses none */
 	struct hello_address copies;       /* where the sender's memory is reached by RDMA; else of no length */

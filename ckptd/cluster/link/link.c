@@ -87,7 +87,8 @@ void link_free(struct link *l)
 {
 	link_close(l);
 	if (l->in)
-		OPENSSL_cleanse(l->in, IN_BYTES + LINK_OUT);
+		OPENSSL_cleanse(
+			l->in, IN_BYTES + l->out_most); /* no more: the memory of a link that says little stays small */
 	free(l->in);
 	OPENSSL_cleanse(l, sizeof(*l));
 	free(l);
@@ -267,6 +268,7 @@ void link_write(struct link *l, enum frame_kind kind, const void *body, size_t l
 	if (len)
 		memcpy(l->out + l->out_len + FRAME_HEAD, body, len);
 	l->out_len += FRAME_HEAD + len;
+	l->out_most = max_u64(l->out_most, l->out_len);
 }
 
 static void renew_key(struct link *l)

@@ -41,6 +41,7 @@ struct link {
 	uint64_t reads;   /* that brought something, and messages of TLS's own since it is open */
 	uint64_t asides;
 	size_t have, out_len;
+	size_t out_most;       /* that out_len ever was: pages behind it were never touched */
 	bool stuck;            /* what is written waits for the network */
 	bool bare;             /* bytes go without TLS from now on */
 	struct sealed *sealed; /* NULL: they do not go sealed */

@@ -1,4 +1,4 @@
-/* What time the other nodes have: each of the next ones in the roster is asked by itself, and answers at once. */
+/* What time the other nodes have: each of the next ones in the roster that have a connection is asked by itself, and answers at once. */
 #include "cluster/net/engine.h"
 
 #include "base/cleanup.h"
@@ -18,7 +18,7 @@ void clocks_ask(struct net *net)
 	unsigned n = net->known->n, asked = 0;
 	for (unsigned i = 1; i < n && asked < NET_CLOCKS; i++) {
 		struct peer *p = &net->peers[(net->self_index + i) % n];
-		if (!p->id)
+		if (!p->link || p->parking.said)
 			continue;
 		ask(p);
 		asked++;

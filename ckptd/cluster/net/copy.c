@@ -77,6 +77,8 @@ static int hindrance(const struct peer *p, const struct net_op *op)
 
 bool copy_push(struct peer *p)
 {
+	if (park_is(p))
+		return false; /* it is called; then they are pushed again */
 	while (!list_empty(&p->ops) && p->nparts < NET_DEPTH) {
 		struct net_op *op = list_entry(p->ops.next, struct net_op, link);
 		int rc = hindrance(p, op);

@@ -2,12 +2,14 @@
  *
  *	net.c      the loop's side: opening, sending, submitting, events       region.c   memory: exposing, withdrawing, registering
  *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session's life: calls, opening, end
- *	door.c     who connects, until it is known who it is (first_flight.c)  copy.c     copies out
+ *	door.c, greeting.c   who connects, until it is known who it is (first_flight.c)  copy.c     copies out
  *	post.c     frames out                                                  link.c, credentials.c   TLS; sealed.c, sealer.c   instead of it, for copies
  *	way.h      how copies go: rail_copies.c over rail_call.c and rail.c (libfabric), or lane_ask.c and lane_answer.c over links
  *	vault.c    where keys are
  *	clocks.c   what time the others have                                   clock_offset.h   what that means
  *	attend.c   whether the other side is still there                       liveness.c, neighbours.c   how that is known
+ *	rumour.c   what others say of it                                       rumours.c   what is new of that
+ *	park.c     sessions without a link                                     parking.c   when they are
  *	inbox.c, hello.c, key.c, lane.c, rail_words.c   pure: see there
  *
  * One thread drives the links and the rail and owns all that is marked (thread). It never waits for the loop, nor the loop for it but in
@@ -25,6 +27,8 @@
 #include "cluster/link/link.h"
 #include "cluster/link/liveness.h"
 #include "cluster/link/neighbours.h"
+#include "cluster/link/parking.h"
+#include "cluster/link/rumours.h"
 #include "cluster/net.h"
 #include "cluster/net/rail.h"
 #include "cluster/net/way.h"
@@ -114,7 +118,8 @@ struct rails {
 struct small {
 	struct list link;
 	enum frame_kind kind;
-	uint64_t value;
+	uint8_t len;
+	uint8_t body[RUMOUR_BYTES];
 };
 
 struct net_region {
@@ -152,6 +157,7 @@ struct peer {
 	struct list fresh, ended; /* net_op: submitted; done */
 	struct list messages;
 	uint64_t session_now; /* what the loop is to see */
+	bool open;            /* and whether it has a link */
 	int rc;               /* why it ended */
 	uint64_t heard_last;  /* in it */
 	uint64_t drop;        /* session that the loop wants ended */
@@ -163,6 +169,8 @@ struct peer {
 	uint64_t consumed;     /* DATA frames of this session */
 	struct net_clock clock;
 	uint64_t clock_session; /* in which it came, and the loop has yet to be told; 0: none */
+	/* As of which parking.uses the thread asks whether somebody minds a loss, and the loop says that nobody does, or that somebody does; 0: not. */
+	uint64_t asks, parks, stays;
 
 	/* thread */
 	struct list busy, looks;
@@ -170,7 +178,7 @@ struct peer {
 	uint64_t expected; /* its incarnation; 0: any */
 	union address where;
 	char name[NAME_NODE_MAX];
-	struct link *link, *call;     /* of the session; of a call that is on its way */
+	struct link *link, *call;     /* of the session, NULL: it is parked; of a call that is on its way */
 	struct hello_address address; /* in a session: where its memory is reached */
 	bool reachable;               /* there is a way for copies */
 	struct rails rails;
@@ -178,6 +186,12 @@ struct peer {
 	struct answering *answering;             /* its lane to us; NULL: none */
 	uint64_t id;                             /* of the session; 0: none */
 	uint64_t incarnation, attempt, attempts; /* of the last hello that was taken, and how many we have said */
+	uint64_t mine, theirs;                   /* the hellos that began the session */
+	struct parking parking;
+	uint64_t park_asked, park_agreed; /* the last parking.uses that the loop was asked of, and agreed to */
+	bool unsure; /* it goes on over a link by which nothing has come yet: the other side may have given up its call */
+	struct rumours rumours;
+	bool told_rumours; /* it is a neighbour, and was told those of others */
 	struct inbox inbox;
 	uint64_t heard;
 	uint64_t heard_by_others; /* those that doubt it, of this session */
@@ -201,7 +215,7 @@ struct net {
 	struct net_events events;
 	const struct roster *roster; /* (loop) */
 	unsigned self_index;
-	uint64_t timeout;
+	uint64_t timeout, idle;
 	const struct way *way;
 	struct rail copies; /* open where the way is one of rails */
 	uint64_t parts;     /* that were posted to it */
@@ -287,12 +301,20 @@ void peer_take_work(struct peer *p);
 void peer_ready(struct peer *p, struct link *l);
 /* A link of somebody who called, and proved to be this peer, has said hello. Whether it is taken. */
 bool peer_hello(struct peer *p, struct link *l, const struct hello *hello);
+void peer_end(struct peer *p, int rc);
+void peer_set_open(struct peer *p, bool open);
+/* The next call is made at once. */
+void peer_call_now(struct peer *p);
+/* Makes the call that is due, or gives up the one that is on its way; then. */
+void peer_call(struct peer *p, uint64_t now);
+uint64_t peer_call_due(const struct peer *p);
+
+/* ---- greeting.c (thread) */
 /* Whether a link has proved to be of the node of that name: its peer, else NULL. */
 struct peer *peer_proved(struct net *net, struct link *l, const char *name);
 /* Whose hello it is: of a peer that its link has proved to be, of our roster and protocol (that it is not is told once), and for us. Else
  * NULL. */
 struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *frame, struct hello *out);
-void peer_end(struct peer *p, int rc);
 
 /* ---- attend.c (thread) */
 /* A session has begun. */
@@ -301,9 +323,10 @@ void attend_begin(struct peer *p, uint64_t now);
 void attend_heard(struct peer *p, const struct frame *frame);
 /* The other side asks, or tells of a node that does not answer it. */
 void attend_answer(struct peer *p);
-void attend_doubt(struct peer *p, uint64_t value);
+/* A message or a copy goes over it. */
+void attend_use(struct peer *p, uint64_t now);
 /* Which nodes this one looks after, once sessions have come or gone. */
-void attend_neighbours(struct net *net);
+void attend_neighbours(struct net *net, uint64_t now);
 /* The session may be over after it. */
 void attend_tick(struct peer *p, uint64_t now);
 
@@ -313,10 +336,48 @@ void clocks_ask(struct net *net);
 void clocks_answer(struct peer *p);
 int clocks_take(struct peer *p, uint64_t wall);
 
+/* ---- rumour.c (thread) */
+/* The node does not answer; all others are asked, too, whether they are there. */
+void rumour_doubt(struct peer *of, uint64_t now);
+/* A session with it has ended that had a link. */
+void rumour_lost(struct peer *of, uint64_t now);
+/* Another node says so. 0 or -EPROTO. */
+int rumour_heard(struct peer *from, const struct frame *frame);
+/* It is a neighbour, perhaps from now on: it is told what is new, once for each link. */
+void rumour_tell_all(struct peer *to, uint64_t now);
+
+/* ---- park.c (thread) */
+static inline bool park_is(const struct peer *p)
+{
+	return p->id && !p->link;
+}
+/* It is parked if it can be, or called if it is to be; the session may be over after it. */
+void park_tick(struct peer *p, uint64_t now);
+/* When it is to be called; PARKING_NEVER. */
+uint64_t park_due(const struct peer *p, uint64_t now);
+/* Something is wanted of it. */
+void park_want(struct peer *p, uint64_t now);
+/* What the loop has answered. Whether it has, and wants nothing else. */
+bool park_take_answer(struct peer *p);
+/* Of the loop, which has seen the session by now: says whether it may be parked, if it was asked. */
+void park_answer(struct peer *p);
+/* PARK or STAY: 0 or -EPROTO. */
+int park_heard(struct peer *p, enum frame_kind kind);
+/* What was written is on its way: the link goes if both have said PARK. */
+void park_flushed(struct peer *p);
+/* Whether the hello is of the session that is parked here; of one that the other side has parked, and this one not yet. */
+bool park_resumes(const struct peer *p, const struct hello *hello);
+bool park_resumes_early(const struct peer *p, const struct hello *hello);
+/* The link has ended: the session with it, or it is parked again. */
+void park_link_ended(struct peer *p, int rc);
+/* It goes without its link. */
+void park_leave(struct peer *p);
+
 /* ---- post.c (thread) */
 /* Writes what waits into the link, as far as it goes. */
 void post_push(struct peer *p);
 void post_small(struct peer *p, enum frame_kind kind, uint64_t value);
+void post_rumour(struct peer *p, enum frame_kind kind, const struct rumour *rumour);
 void post_clear(struct peer *p);
 
 /* ---- copy.c (thread) */

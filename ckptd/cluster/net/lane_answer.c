@@ -50,7 +50,7 @@ void answering_end(struct peer *p)
 static bool is_of_session(const struct peer *p, const struct lane_hello *hello)
 {
 	uint8_t token[LINK_TOKEN];
-	bool same = p->id && link_token(p->link, LANE_TOKEN, NULL, 0, token) &&
+	bool same = p->link && link_token(p->link, LANE_TOKEN, NULL, 0, token) &&
 		    !CRYPTO_memcmp(token, hello->token, sizeof(token));
 	OPENSSL_cleanse(token, sizeof(token));
 	return same;

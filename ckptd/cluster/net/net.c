@@ -139,6 +139,7 @@ static int init(struct net *net, const struct net_config *config, struct err *er
 	net->roster = config->roster;
 	net->self_index = config->self;
 	net->timeout = config->peer_timeout_ns;
+	net->idle = config->idle_ns ? config->idle_ns : PARKING_IDLE_S * CLOCK_NS_PER_S;
 	net->way = config->copies == NET_COPIES_FABRIC ? &rail_way : &lane_way;
 	net->next_session = clock_wall(); /* no number comes twice, not even in another process */
 	for (unsigned i = 0; i < NEIGHBOURS; i++)
@@ -371,8 +372,10 @@ int net_poll(struct net *net)
 	for (struct list *node; (node = list_pop(&net->ready));)
 		list_push(&round, node);
 	pthread_mutex_unlock(&net->lock);
-	for (struct list *node; (node = pop(net, &round));)
+	for (struct list *node; (node = pop(net, &round));) {
 		n += run_peer(list_entry(node, struct peer, ready));
+		park_answer(list_entry(node, struct peer, ready));
+	}
 	return n;
 }
 
@@ -381,6 +384,19 @@ int net_poll(struct net *net)
 bool net_is_up(const struct net *net, unsigned node)
 {
 	return net->peers[node].seen;
+}
+
+bool net_is_open(const struct net *net, unsigned node)
+{
+	struct peer *p = &net->peers[node];
+	LOCK_SCOPE(&p->net->lock);
+	return p->seen && p->open;
+}
+
+void net_touch(struct net *net, unsigned node)
+{
+	LOCK_SCOPE(&net->lock);
+	net_wake(&net->peers[node]);
 }
 
 uint64_t net_session(const struct net *net, unsigned node)

@@ -4,9 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/quoted.h"
 
-#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,10 +42,17 @@ void peer_free(struct peer *p)
 	free(p->change);
 }
 
+void peer_set_open(struct peer *p, bool open)
+{
+	LOCK_SCOPE(&p->net->lock);
+	p->open = open;
+}
+
 static void say_session(struct peer *p, uint64_t session, int rc)
 {
 	LOCK_SCOPE(&p->net->lock);
 	p->session_now = session;
+	p->open = session;
 	p->rc = rc;
 	p->heard_last = max_u64(p->heard, p->heard_by_others);
 	p->consumed = 0;
@@ -87,107 +92,63 @@ void peer_end(struct peer *p, int rc)
 	net_look_soon(p);
 }
 
-static void begin(struct peer *p, struct link *l, const struct hello *hello)
+static void take_link(struct peer *p, struct link *l, const struct hello *hello)
 {
-	clear(p, -ECONNRESET); /* it has begun anew */
+	uint64_t now = clock_now();
 	if (p->call != l)
 		hang_up(p, &p->call);
 	p->call = NULL;
 	p->link = l;
 	l->peer = p;
-	p->incarnation = hello->incarnation;
 	p->attempt = hello->attempt;
 	p->address = hello->copies;
-	p->id = ++p->net->next_session;
-	attend_begin(p, clock_now());
+	parking_begin(&p->parking, p->net->idle, now);
+	attend_begin(p, now);
 	p->backoff_ms = BACKOFF_MIN_MS;
 	p->reachable = p->net->way->reach(p);
-	say_session(p, p->id, 0);
+	peer_set_open(p, true);
+	p->told_rumours = false;
 	net_read_again(p->net, l); /* more may have come with its hello */
+}
+
+static void begin(struct peer *p, struct link *l, const struct hello *hello)
+{
+	clear(p, -ECONNRESET); /* it has begun anew */
+	p->incarnation = hello->incarnation;
+	p->id = ++p->net->next_session;
+	p->mine = p->attempts;
+	p->theirs = hello->attempt;
+	p->rumours = (struct rumours){.lost_at = 0};
+	take_link(p, l, hello);
+	say_session(p, p->id, 0);
+}
+
+/* The caller knows that both go on as soon as it is answered, and says something at once, so that the other side knows it, too. */
+static void resume(struct peer *p, struct link *l, const struct hello *hello)
+{
+	log_debug("node %s: the session has a connection again", p->name);
+	if (p->unsure)
+		park_leave(p);
+	take_link(p, l, hello);
+	attend_use(p, p->heard);
+	p->unsure = !l->caller;
+	if (l->caller)
+		attend_answer(p);
+	net_busy(p);
 }
 
 /* ---- hellos ------------------------------------------------------------------------------------------------------ */
 
-static void say_hello(struct peer *p, struct link *l)
+static void say_hello(struct peer *p, struct link *l, bool resumes)
 {
 	uint8_t body[FRAME_BODY_MAX];
 	struct wbuf w = wbuf_over(body, sizeof(body));
 	struct hello hello = p->net->self;
 	snprintf(hello.to, sizeof(hello.to), "%s", p->name);
 	hello.attempt = ++p->attempts;
+	hello.resumes = resumes ? p->mine : 0;
 	hello_encode(&hello, &w);
 	link_write(l, FRAME_HELLO, body, w.len);
-}
-
-/* Once per stay: it goes on to call. */
-static void say_roster(struct peer *p, bool other)
-{
-	if (other && !p->told_roster)
-		log_warn("node %s has another roster, and is not let in: it must be the same file on all nodes, or "
-			 "all must stand in the registry",
-			 p->name);
-	p->told_roster = other;
-}
-
-static void say_protocol(struct peer *p, uint32_t protocol)
-{
-	bool other = protocol != HELLO_PROTOCOL;
-	if (other && !p->told_protocol)
-		log_warn("node %s speaks protocol %u between daemons, this one %d, and is not let in: let ckptd be of "
-			 "one release on all nodes, and start the older one again",
-			 p->name, protocol, HELLO_PROTOCOL);
-	p->told_protocol = other;
-}
-
-static bool say_way(struct peer *p, uint8_t theirs)
-{
-	static const char *const ways[] = {"in a way of its own", "sealed", "over TCP, not sealed", "by RDMA"};
-	uint8_t ours = p->net->self.way;
-	if (theirs != ours && !p->told_way)
-		log_warn("node %s makes copies %s, and this one %s: it is not let in. Let fabric-provider and "
-			 "seal-copies be alike on all nodes",
-			 p->name, ways[theirs <= NET_COPIES_FABRIC ? theirs : 0], ways[ours]);
-	p->told_way = theirs != ours;
-	return theirs != ours;
-}
-
-/* With two ways to elect a coordinator there would be two coordinators. */
-static bool say_registry(struct peer *p, const char *theirs)
-{
-	const char *ours = p->net->self.registry;
-	bool other = strcmp(theirs, ours) != 0;
-	if (other && !p->told_registry)
-		log_warn("node %s elects coordinators %s%s, and this one %s%s: it is not let in. Let registry be alike "
-			 "on "
-			 "all nodes",
-			 p->name, *theirs ? "in a registry, under " : "without a registry",
-			 *theirs ? quoted(theirs).text : "", *ours ? "in a registry, under " : "without a registry",
-			 *ours ? quoted(ours).text : "");
-	p->told_registry = other;
-	return other;
-}
-
-struct peer *peer_proved(struct net *net, struct link *l, const char *name)
-{
-	int node = roster_find(net->known, name);
-	return node >= 0 && credentials_proved(l->ssl, (unsigned)node) ? &net->peers[node] : NULL;
-}
-
-struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *frame, struct hello *out)
-{
-	int rc = hello_decode(frame->body, frame->len, out);
-	struct peer *p = rc == -EBADMSG ? NULL : peer_proved(net, l, out->from);
-	if (!p || strcmp(out->to, net->self.from) != 0)
-		return NULL;
-	say_protocol(p, out->protocol);
-	if (rc)
-		return NULL;
-	bool other = CRYPTO_memcmp(out->roster, net->self.roster, HELLO_ROSTER) != 0;
-	say_roster(p, other);
-	other |= say_way(p, out->way);
-	other |= say_registry(p, out->registry);
-	other |= p->expected && p->expected != out->incarnation; /* another process of that name, or an earlier one */
-	return other ? NULL : p;
 }
 
 /* It said this before what was taken from it last: it has given that call up since. */
@@ -200,10 +161,11 @@ bool peer_hello(struct peer *p, struct link *l, const struct hello *hello)
 {
 	/* Where both call at once, the call of the lower index counts, once it has said hello: before that it may come to nothing. */
 	bool ours = p->call && p->call->state == LINK_OPEN && p->net->self_index < p->node;
-	if (is_stale(p, hello) || ours)
+	if (is_stale(p, hello) || ours || park_resumes_early(p, hello))
 		return false;
-	say_hello(p, l);
-	begin(p, l, hello);
+	bool resumes = park_resumes(p, hello);
+	say_hello(p, l, resumes);
+	(resumes ? resume : begin)(p, l, hello);
 	net_busy(p);
 	return true;
 }
@@ -252,12 +214,12 @@ static int take_confirmation(struct peer *p, enum frame_kind kind, uint64_t n)
 
 static int take_number(struct peer *p, enum frame_kind kind, uint64_t n)
 {
+	if (kind == FRAME_PARK || kind == FRAME_STAY)
+		return park_heard(p, kind);
 	if (kind == FRAME_REVOKE)
 		copy_revoke(p, n);
 	else if (kind == FRAME_REVOKED)
 		region_released(p, n);
-	else if (kind == FRAME_DOUBT)
-		attend_doubt(p, n);
 	else if (kind == FRAME_CLOCK_ASK)
 		clocks_answer(p);
 	else if (kind == FRAME_CLOCK)
@@ -272,10 +234,15 @@ static void take_frame(struct peer *p, const struct frame *frame)
 	struct rbuf r = rbuf_of(frame->body, frame->len);
 	int rc = -EPROTO;
 	attend_heard(p, frame);
-	if (frame->kind == FRAME_DATA) {
+	if (p->parking.heard) {
+		log_debug("node %s says something after the last", p->name);
+	} else if (frame->kind == FRAME_DATA) {
 		rc = take_data(p, frame);
 	} else if (frame->kind == FRAME_BYE) {
-		rc = -ESHUTDOWN;
+		park_link_ended(p, -ESHUTDOWN);
+		rc = 0;
+	} else if (frame->kind == FRAME_DOUBT || frame->kind == FRAME_LOST) {
+		rc = rumour_heard(p, frame);
 	} else {
 		uint64_t n = rbuf_u64(&r);
 		rc = rbuf_finish(&r) ? -EPROTO : take_number(p, frame->kind, n);
@@ -295,6 +262,10 @@ static void fail_call(struct peer *p, int rc)
 	if (rc == -EACCES || rc == -EPROTO)
 		net_refuse(p->net);
 	hang_up(p, &p->call);
+	if (park_is(p) && rc == -ECONNREFUSED) { /* nobody is there */
+		peer_end(p, -ECONNRESET);
+		return;
+	}
 	p->failures++;
 	p->call_at = clock_deadline(p->backoff_ms * CLOCK_NS_PER_MS);
 	net_look_at(p, p->call_at);
@@ -307,7 +278,7 @@ static void take_answer(struct peer *p, const struct frame *frame)
 	struct hello hello;
 	bool ok = frame->kind == FRAME_HELLO && peer_of_hello(p->net, p->call, frame, &hello) == p;
 	if (ok && !is_stale(p, &hello))
-		begin(p, p->call, &hello);
+		(park_resumes(p, &hello) ? resume : begin)(p, p->call, &hello);
 	else
 		fail_call(p, -EPROTO);
 }
@@ -326,7 +297,7 @@ static void take_frames(struct peer *p, struct link *l)
 		else if (rc > 0)
 			take_frame(p, &frame);
 		else
-			peer_end(p, rc);
+			park_link_ended(p, rc);
 		/* Questions and answers come one by one, messages in many frames. */
 		if (rc > 0 && frame.kind != FRAME_DATA && link_is_dry(l))
 			return;
@@ -345,7 +316,7 @@ static bool go_on_calling(struct peer *p)
 		net_watch(p->net, p->call);
 	if (rc <= 0)
 		return false;
-	say_hello(p, p->call);
+	say_hello(p, p->call, park_is(p));
 	return true;
 }
 
@@ -386,17 +357,23 @@ static void begin_call(struct peer *p)
 }
 
 /* A call that is on its way is given up, or the next one is due. */
-static uint64_t call_due(const struct peer *p)
+uint64_t peer_call_due(const struct peer *p)
 {
 	return p->call ? p->call->since + max_u64(p->net->timeout, CALL_MS * CLOCK_NS_PER_MS) : p->call_at;
 }
 
-static void call(struct peer *p, uint64_t now)
+void peer_call(struct peer *p, uint64_t now)
 {
-	if (p->call && now >= call_due(p))
+	if (p->call && now >= peer_call_due(p))
 		fail_call(p, -ETIMEDOUT);
-	if (!p->call && now >= call_due(p))
+	if (!p->call && now >= peer_call_due(p))
 		begin_call(p);
+}
+
+void peer_call_now(struct peer *p)
+{
+	p->backoff_ms = BACKOFF_MIN_MS;
+	p->call_at = 0;
 }
 
 static bool is_copying(const struct peer *p)
@@ -409,13 +386,16 @@ void peer_tick(struct peer *p, uint64_t now)
 	if (!p->known)
 		return;
 	if (!p->id) {
-		call(p, now);
+		peer_call(p, now);
 		return;
 	}
 	copy_tick(p, now);
-	if (is_copying(p))
-		liveness_use(&p->liveness, now);
-	attend_tick(p, now);
+	if (p->link && is_copying(p))
+		attend_use(p, now);
+	if (p->link)
+		attend_tick(p, now);
+	if (p->id)
+		park_tick(p, now);
 }
 
 uint64_t peer_due(const struct peer *p, uint64_t now)
@@ -423,8 +403,10 @@ uint64_t peer_due(const struct peer *p, uint64_t now)
 	if (!p->known)
 		return LIVENESS_NEVER;
 	if (!p->id)
-		return call_due(p);
-	return is_copying(p) ? now : liveness_due(&p->liveness, now);
+		return peer_call_due(p);
+	if (is_copying(p))
+		return now;
+	return min_u64(park_due(p, now), p->link ? liveness_due(&p->liveness, now) : LIVENESS_NEVER);
 }
 
 /* ---- what the loop has left -------------------------------------------------------------------------------------- */
@@ -475,6 +457,7 @@ void peer_take_work(struct peer *p)
 	uint64_t consumed = p->consumed;
 	p->cut = false;
 	pthread_mutex_unlock(&p->net->lock);
+	bool answer = park_take_answer(p);
 	take_copies(p);
 	if (p->id && consumed - p->told >= WINDOW / 4) {
 		p->told = consumed;
@@ -489,8 +472,10 @@ void peer_take_work(struct peer *p)
 	}
 	if (drop)
 		peer_end(p, rc);
-	if (p->id)
-		liveness_use(&p->liveness, clock_now());
+	if (!answer)
+		park_want(p, clock_now());
+	if (p->link && !answer)
+		attend_use(p, clock_now());
 	net_look_soon(p);
 	net_busy(p);
 }

@@ -6,25 +6,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-void post_small(struct peer *p, enum frame_kind kind, uint64_t value)
+static void post(struct peer *p, enum frame_kind kind, const uint8_t *body, size_t len)
 {
 	struct small *small = p->nsmalls < SMALL_MAX ? malloc(sizeof(*small)) : NULL;
 	if (!small)
 		return; /* the other side waits in vain, and cuts */
-	*small = (struct small){.kind = kind, .value = value};
+	*small = (struct small){.kind = kind, .len = (uint8_t)len};
+	memcpy(small->body, body, len);
 	list_push(&p->smalls, &small->link);
 	p->nsmalls++;
 	net_busy(p);
 }
 
+void post_small(struct peer *p, enum frame_kind kind, uint64_t value)
+{
+	uint8_t body[8];
+	struct wbuf w = wbuf_over(body, sizeof(body));
+	wbuf_u64(&w, value);
+	post(p, kind, body, w.len);
+}
+
+void post_rumour(struct peer *p, enum frame_kind kind, const struct rumour *rumour)
+{
+	uint8_t body[RUMOUR_BYTES];
+	struct wbuf w = wbuf_over(body, sizeof(body));
+	rumour_encode(rumour, &w);
+	post(p, kind, body, w.len);
+}
+
 static void push_small(struct peer *p)
 {
 	struct small *small = list_entry(list_pop(&p->smalls), struct small, link);
-	uint8_t body[8];
-	struct wbuf w = wbuf_over(body, sizeof(body));
-	wbuf_u64(&w, small->value);
 	p->nsmalls--;
-	link_write(p->link, small->kind, body, sizeof(body));
+	link_write(p->link, small->kind, small->body, small->len);
 	free(small);
 }
 
@@ -71,7 +85,7 @@ static void push_letter(struct peer *p, struct letter *letter)
 static bool push(struct peer *p)
 {
 	struct letter *letter = NULL;
-	if (!link_has_room(p->link, FRAME_BODY_MAX))
+	if (p->unsure || p->parking.said || !link_has_room(p->link, FRAME_BODY_MAX))
 		return false;
 	if (!list_empty(&p->smalls))
 		push_small(p);
@@ -84,19 +98,21 @@ static bool push(struct peer *p)
 
 void post_push(struct peer *p)
 {
-	while (p->id) {
+	while (p->link) {
 		while (push(p))
 			;
 		bool full = p->link->out_len > 0;
 		if (full && link_flush(p->link)) {
-			peer_end(p, -ECONNRESET);
+			park_link_ended(p, -ECONNRESET);
 			return;
 		}
 		if (!full || p->link->stuck)
 			break;
 	}
-	if (p->id)
-		net_watch(p->net, p->link);
+	if (!p->link)
+		return;
+	net_watch(p->net, p->link);
+	park_flushed(p);
 }
 
 void post_clear(struct peer *p)

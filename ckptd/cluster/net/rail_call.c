@@ -51,7 +51,7 @@ static struct peer *find_caller(struct net *net, const struct rail_event *event,
 	if (rail_words_decode(event->words, event->len, words) || words->speaker >= net->known->n)
 		return NULL;
 	struct peer *p = &net->peers[words->speaker];
-	bool proved = p->id && words->call > p->rails.heard && rail_words_proved(p->link, words);
+	bool proved = p->link && words->call > p->rails.heard && rail_words_proved(p->link, words);
 	return proved ? p : NULL;
 }
 

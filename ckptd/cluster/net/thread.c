@@ -208,7 +208,7 @@ static void tick(struct net *net)
 	if (now < net->next_tick)
 		return;
 	net->look = true;
-	attend_neighbours(net);
+	attend_neighbours(net, now);
 	list_for_safe(node, &net->looks)
 		peer_tick(list_entry(node, struct peer, looks), now);
 	door_tick(net, now);
@@ -291,7 +291,7 @@ static void turn(struct net *net)
 static bool any_session(const struct net *net)
 {
 	for (unsigned i = 0; i < net->known->n; i++)
-		if (net->peers[i].id)
+		if (net->peers[i].link)
 			return true;
 	return false;
 }
@@ -302,7 +302,7 @@ static void say_goodbye(struct net *net)
 	uint64_t deadline = clock_deadline(GOODBYE_MS * CLOCK_NS_PER_MS);
 	run_work(net);
 	for (unsigned i = 0; i < net->known->n; i++)
-		if (net->peers[i].id)
+		if (net->peers[i].link)
 			post_small(&net->peers[i], FRAME_BYE, 0);
 	while (any_session(net) && clock_now() < deadline) {
 		push_busy(net);

@@ -17,7 +17,8 @@ from tap import DEADLINE, NIGHTLY, Cases, equal, expect, until
 
 OFTEN_MS = 500
 FLOOD = 100_000 if NIGHTLY else 5_000
-DATA, HELLO, LANE, PROTOCOL = 2, 1, 7, 8
+HELLO, DATA, LANE, DOUBT, LOST, PARK, STAY = 1, 2, 7, 9, 12, 13, 14
+PROTOCOL = 16
 MiB = 1 << 20
 LARGE = 32 * MiB
 
@@ -56,7 +57,7 @@ def text(word):
 
 
 def hello(sender, receiver, protocol=PROTOCOL):
-    body = struct.pack("<I", protocol) + text(sender) + text(receiver) + bytes(32) + struct.pack("<QQB", 1, 1, 1) + text("") + b"\0"
+    body = struct.pack("<I", protocol) + text(sender) + text(receiver) + bytes(32) + struct.pack("<QQQB", 1, 1, 1, 1) + text("") + b"\0"
     return struct.pack("<HH", HELLO, len(body)) + body
 
 
@@ -84,7 +85,8 @@ def who_has_the_certificate_of_one_node_is_no_other(net):
     b = net.node("b", authority.certify("b"))
     meet(a, b)
     for said in (hello("b", "a"), hello("a", "a"), hello("c", "b"), hello("nobody", "a"), hello("b", "a", 99), b"\xff" * 64,
-                 struct.pack("<HH", DATA, 8) + bytes(8)):
+                 *(struct.pack("<HH", kind, 8) + bytes(8) for kind in (DATA, PARK, STAY)),
+                 *(struct.pack("<HHIIII", kind, 16, 1, 2, 0, 9) for kind in (DOUBT, LOST))):
         with dial(net, c) as connection:
             connection.sendall(said)
             expect(closed(connection), said)

@@ -1,4 +1,4 @@
-/* net_node ROSTER NAME KEY|CERT,CERT_KEY,CA TIMEOUT_MS sealed|bare|fabric: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
+/* net_node ROSTER NAME KEY|CERT,CERT_KEY,CA TIMEOUT_MS sealed|bare|fabric [IDLE_MS]: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
  *
  *	send NODE TYPE TEXT               sent RC
  *	flood NODE COUNT BYTES            flooded RC TAKEN       stops at the first that is refused
@@ -14,6 +14,8 @@
  *	counts                            counts SESSIONS IN OUT REFUSED
  *	clocks                            asked                             the time of day of the others
  *	jump NANOSECONDS                  jumped                            the time of day of this one is so far ahead
+ *	open NODE                         open 0|1                          whether their session has a connection
+ *	mind NODE 0|1                     minding                           whether its loss matters at once
  *	renew                             renewed RC                        reads its key or certificates again
  *	deaf MILLISECONDS                 heard again                       the loop stands still
  * Unasked: up NODE, down NODE RC, message NODE TYPE BYTES TEXT, clock NODE ROUND_TRIP_NS AHEAD_NS. */
@@ -30,7 +32,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { REGIONS = 64, LINE_BYTES = 4096 };
+enum { REGIONS = 64, LINE_BYTES = 4096, NODES = 64 };
 
 struct shown {
 	struct net_region *region;
@@ -48,6 +50,7 @@ static struct net *net;
 static struct net_credentials files;
 static struct shown shown[REGIONS];
 static unsigned nshown;
+static bool minded[NODES];
 
 static void fill(uint64_t *base, uint64_t size, uint64_t seed)
 {
@@ -121,6 +124,12 @@ static void on_clock(void *arg, unsigned node, const struct net_clock *clock)
 {
 	(void)arg;
 	printf("clock %u %" PRIu64 " %" PRId64 "\n", node, clock->round_trip_ns, clock->ahead_ns);
+}
+
+static bool on_minds(void *arg, unsigned node)
+{
+	(void)arg;
+	return node < NODES && minded[node];
 }
 
 static void send_text(unsigned node, unsigned type, const char *text)
@@ -265,6 +274,11 @@ static void obey(const char *line)
 		printf("jumped\n");
 	} else if (!strcmp(word, "renew")) {
 		renew();
+	} else if (!strcmp(word, "open")) {
+		printf("open %d\n", net_is_open(net, node));
+	} else if (!strcmp(word, "mind") && sscanf(rest, "%*u %" SCNu64, &n[0]) == 1 && node < NODES) {
+		minded[node] = n[0];
+		printf("minding\n");
 	} else if (!strcmp(word, "deaf")) {
 		deaf(node);
 	} else {
@@ -302,8 +316,9 @@ int main(int argc, char **argv)
 {
 	struct err err = {{0}};
 	struct roster *roster = NULL;
-	const struct net_events events = {on_up, on_down, on_message, on_clock, NULL};
-	if (argc != 6)
+	const struct net_events events = {
+		.up = on_up, .down = on_down, .message = on_message, .clock = on_clock, .minds = on_minds};
+	if (argc != 6 && argc != 7)
 		return 2;
 	int rc = roster_read(argv[1], &roster, &err), self = rc ? rc : roster_find(roster, argv[2]);
 	files = credentials(argv[3]);
@@ -312,6 +327,7 @@ int main(int argc, char **argv)
 				    .provider = "tcp",
 				    .copies = way(argv[5]),
 				    .credentials = files,
+				    .idle_ns = argc == 7 ? strtoull(argv[6], NULL, 10) * CLOCK_NS_PER_MS : 0,
 				    .peer_timeout_ns = strtoull(argv[4], NULL, 10) * CLOCK_NS_PER_MS};
 	if (self >= 0)
 		rc = net_new(&config, &events, &net, &err);

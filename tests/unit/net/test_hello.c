@@ -13,6 +13,7 @@ static struct hello a_hello(void)
 			  .to = "node-1",
 			  .incarnation = 7,
 			  .attempt = 3,
+			  .resumes = 2,
 			  .way = 2,
 			  .registry = "/ckpt/",
 			  .copies = {{1, 2, 3}, 3}};
