@@ -5,7 +5,7 @@ Three protocols, by what the test prints:
   TAP         "ok N - name", "not ok N - name", "ok N - name # SKIP reason" on stdout; each line is a case
   exit code   anything else is one case: 0 passed, 77 skipped (the last line is the reason), else failed
 
-Tests run side by side, in one lane more than there are cores, three at most, since they wait for a good part of their time. Those that say that
+Tests run side by side, in two lanes for each core, four at most, since they wait for a good part of their time. Those that say that
 they need long ("timeout: SECONDS" near their top) begin first, so that no lane is left with one at the end; one that says "alone: WHY" runs after
 the others, by itself.
 A sanitizer report, a fault in the kernel's log, a process left behind, a skip without a reason and a test that ran nothing are failures."""
@@ -409,7 +409,7 @@ def run_all(root, tests, prefix, count):
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests.")
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    parser.add_argument("--lanes", type=int, default=min(3, 1 + len(os.sched_getaffinity(0))), help="tests that run side by side (%(default)s)")
+    parser.add_argument("--lanes", type=int, default=min(4, 2 * len(os.sched_getaffinity(0))), help="tests that run side by side (%(default)s)")
     parser.add_argument("wanted", nargs="*", metavar="SUITE[/NAME]", default=list(SUITES))
     args = parser.parse_args()
     root, started = args.root.resolve(), time.monotonic()
