@@ -95,8 +95,10 @@ def served_in_a_cluster():
 
 
 def served_with(registry):
-    with loopback_cluster("ab", a=["--http", "127.0.0.1:0", *registry], b=registry) as daemons:
+    often = ["--check-interval", "100ms", *registry]
+    with loopback_cluster("ab", a=["--http", "127.0.0.1:0", *often], b=often) as daemons:
         until(lambda: "the registry is followed" in daemons["a"].text(), "the registry")
+        until(lambda: "ckpt_node_round_trip_seconds{" in get(address_of(daemons["a"]), "/metrics")[2], "clocks are compared")
         families = prometheus.parse(get(address_of(daemons["a"]), "/metrics")[2])
         prometheus.lint(families, "ckpt_")
         equal(families["ckpt_node_up"].value("ckpt_node_up", node="b"), 1)
