@@ -249,6 +249,7 @@ bool ranks_reap(struct launch *launch, pid_t pid, struct ended *ended)
 		return false;
 	*ended = (struct ended){
 		.rank = rank, .pid = pid, .started_ns = rank->proc.started_ns, .waited = in_collective(launch, rank)};
+	faults_note(launch, rank->id, clock_now()); /* while it is known which process that was */
 	ended->status = proc_reap(&rank->proc, pid);
 	return true;
 }
@@ -260,7 +261,6 @@ static void settle(struct launch *launch, const struct ended *ended, uint64_t no
 	bool follows = loss_covers(&launch->loss, ended->started_ns, held_entered(&launch->held, rank->id));
 	/* The daemon did not wait for its end. A save since then: it had lost the process for a moment, as when it is restarted. */
 	bool wanted = rank->kill_at != UINT64_MAX && !held_saves(&launch->held, rank->id, rank->lost_ns);
-	faults_note(launch, rank->id, now);
 	rank->status = ended->status;
 	rank->ended = true;
 	rank->lost_ns = now;
