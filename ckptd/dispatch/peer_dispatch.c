@@ -343,7 +343,12 @@ int peers_open(struct dispatch *dispatch, struct err *err)
 	int rc = election_prefix(dispatch->control, prefix, err);
 	if (rc)
 		return rc;
-	const struct net_events events = {on_up, on_down, on_message, on_clock, dispatch, on_minds};
+	const struct net_events events = {.up = on_up,
+					  .down = on_down,
+					  .message = on_message,
+					  .clock = on_clock,
+					  .minds = on_minds,
+					  .arg = dispatch};
 	const struct net_config net = {
 		.roster = dispatch->peers->roster,
 		.self = dispatch->peers->self,
