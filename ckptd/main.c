@@ -327,12 +327,14 @@ static void abandon_saves(struct server *s, bool late)
 		struct job *job = list_entry(node, struct job, link);
 		if (job->spread && (late || !coordinator_in_reach(&s->daemon.control, job->name)))
 			saves_abandon(&job->saves, "this daemon ends, and nobody says what becomes of it");
+		if (late)
+			saves_stop_reading(&job->saves);
 	}
 	if (late)
 		hosts_abandon(&s->daemon.control);
 }
 
-/* A commit in flight is brought to its end; what takes longer than the deadline is left as a crash would leave it. */
+/* A commit in flight is brought to its end, and the newest checkpoint is read back; what takes longer than the deadline is left as a crash would leave it. */
 static bool finish_work(struct server *s)
 {
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS), late = deadline - LATE_MS * CLOCK_NS_PER_MS;

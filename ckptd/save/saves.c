@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define VERIFY_PATIENCE (5 * CLOCK_NS_PER_S)
-
 void saves_init(struct saves *saves, const struct saved_job *of)
 {
 	*saves = (struct saves){.of = *of, .bucket = {.rate = &of->policy->write_bandwidth}};
@@ -297,91 +295,6 @@ static void pump_commit(struct saves *saves)
 		saves_ready(saves, next);
 }
 
-/* ---- read-back ------------------------------------------------------------------------------------------------- */
-
-static void verify_done(void *arg, struct step_id id, int rc, const struct err *err)
-{
-	struct saves *saves = arg;
-	saves->verifying = NULL;
-	struct snapshot *s = saves_find(saves, id);
-	if (rc == -EBADMSG) /* the previous checkpoint may have the same file */
-		previous_forget(&saves->previous);
-	if (!rc && err->text[0]) {
-		log_warn("job %s: step %lu epoch %u: %s", saves->of.name, (unsigned long)id.step, id.epoch, err->text);
-		catalog_event(saves->of.storage->catalog, saves->of.name, id, "repaired", err->text);
-	}
-	if (!rc || rc == -EBADMSG) /* could not be read says nothing about the bytes */
-		catalog_verified(saves->of.storage->catalog, saves->of.name, id, rc);
-	if (s && s->verify == VERIFY_READING)
-		s->verify = VERIFY_AWAITED;
-	if (s && !rc)
-		participant_reached(saves->of.job, id, LEVEL_VERIFIED);
-	else if (s)
-		snapshot_fail(s, rc, "reading back found: %s", err->text);
-	gc_want(saves->of.storage->gc, saves->of.name, saves->of.policy);
-	saves_pump(saves);
-}
-
-/* A disk that is never idle must not put the read-back off for ever. */
-static bool overdue(const struct saves *saves)
-{
-	list_for(node, &saves->snapshots) {
-		const struct snapshot *s = snapshot_of(node);
-		if (s->verify == VERIFY_QUEUED && clock_now() - s->durable_ns > VERIFY_PATIENCE)
-			return true;
-	}
-	return false;
-}
-
-/* Checkpoints that come faster than they can be read back: the oldest that wait are left out. Ranks no longer see their levels: so
- * many later ones have taken the places. */
-static void bound_verify(struct saves *saves)
-{
-	unsigned waiting = 0;
-	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
-		struct snapshot *s = snapshot_of(node);
-		if (!snapshot_awaits_readback(s) || ++waiting <= ARENA_STATUS || s->verify == VERIFY_READING)
-			continue;
-		bool here = s->verify == VERIFY_QUEUED;
-		s->verify = VERIFY_LEFT;
-		if (!here)
-			continue;
-		log_info("job %s: step %lu epoch %u is not read back: %d later checkpoints wait for that",
-			 saves->of.name, (unsigned long)s->id.step, s->id.epoch, ARENA_STATUS);
-	}
-}
-
-/* The newest first; one at a time, and while a commit wants the disk only what has waited long. */
-static void pump_verify(struct saves *saves)
-{
-	bound_verify(saves);
-	if (saves->verifying || saves->of.runtime->stopping || (saves->committing && !overdue(saves)))
-		return;
-	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots; node = node->prev) {
-		struct snapshot *s = snapshot_of(node);
-		if (s->verify != VERIFY_QUEUED)
-			continue;
-		s->verify = VERIFY_READING;
-		struct donor donor;
-		int rc = snapshot_donor(s, &donor);
-		struct readback what = {.job = saves->of.name,
-					.id = s->id,
-					.rate = saves->of.policy->read_bandwidth,
-					.donor = donor,
-					.store = saves->of.runtime->config.store,
-					.meter = &saves->of.storage->reads,
-					.pool = saves->of.runtime->reader,
-					.done = verify_done,
-					.arg = saves};
-		rc = rc ? rc : readback_start(&what, &saves->verifying);
-		if (rc) {
-			s->verify = VERIFY_LEFT;
-			snapshot_fail(s, rc, "cannot read back: %s", err_name(rc));
-		}
-		return;
-	}
-}
-
 /* ---- the order ---------------------------------------------------------------------------------------------------- */
 
 void saves_pump(struct saves *saves)
@@ -389,7 +302,7 @@ void saves_pump(struct saves *saves)
 	if (saves->reporting || saves->walking)
 		return; /* whoever reports goes on with what he reports of */
 	pump_commit(saves);
-	pump_verify(saves);
+	saves_pump_readback(saves);
 	saves_reclaim(saves);
 }
 

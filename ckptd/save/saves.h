@@ -51,6 +51,7 @@ struct saves {
 	struct step_id begun;        /* the newest that a rank here has begun; epoch 0: none */
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
+	_Atomic int gait;         /* enum readback_gait of what is read back */
 	struct bucket bucket;     /* the job's limit of writes */
 	struct previous previous; /* what the next commit may link to */
 	uint64_t until_due;       /* saves to storage that are passed over before one is written (save/save_policy.h) */
@@ -76,6 +77,8 @@ void saves_report_anew(struct saves *saves);
 void saves_follow(struct saves *saves);
 /* Starts what can be started, gives back what is not needed, forgets what has ended. */
 void saves_pump(struct saves *saves);
+/* What is being read back is left at once, and nothing more is begun: the daemon must end. */
+void saves_stop_reading(struct saves *saves);
 /* Checks deadlines; at each tick. */
 void saves_expire(struct saves *saves);
 /* A new epoch: what is not complete on every rank is given up, before anybody is told. */

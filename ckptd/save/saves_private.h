@@ -26,6 +26,8 @@ bool saves_wants_commit(const struct snapshot *s);
 struct snapshot *saves_ordered(struct saves *saves);
 /* In a new epoch: how far its commit is. */
 void saves_say_again(struct saves *saves, struct snapshot *s);
+/* Begins the next read-back, if there is one and nothing hinders it (save/saves_readback.c). */
+void saves_pump_readback(struct saves *saves);
 /* Gives back the slots that nobody needs, forgets the snapshots that have ended (save/slot_reclaim.c). */
 void saves_reclaim(struct saves *saves);
 /* All slots of some rank are in use (save/save_policy.c). */

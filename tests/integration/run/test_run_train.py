@@ -3,11 +3,12 @@
 import json
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 
 import single_node
-from launcher import TRAIN, Run, final, listed, run, tidy, top
+from launcher import CKPT, TRAIN, Run, final, listed, run, tidy, top
 from tap import Cases, equal, expect, has
 
 STEPS = 100
@@ -131,6 +132,17 @@ def _():
 def _():
     document, end = train("--hang-timeout", 1, CKPT_WRITE_BANDWIDTH="2M")
     equal([end, document["restarts"]], [reference, 0])
+
+
+@case("the last checkpoint is read back before the daemon ends, although another read-back goes on")
+def _():
+    store = tempfile.mkdtemp(dir=top)
+    # Half a minute for the read-back of the first one, until the daemon is told to end.
+    run("-n", 1, "--store", store, "--", TRAIN, *SMALL, "--steps", 20, "--save-storage-every", 10, CKPT_READ_BANDWIDTH="64K")
+    done = subprocess.run([CKPT, "list", "--repo", store, "--json"], capture_output=True, check=True)
+    checkpoints = json.loads(done.stdout)["checkpoints"]
+    equal([checkpoint["step"] for checkpoint in checkpoints], [10, 20])
+    equal(checkpoints[-1]["state"], "verified")  # the first as well, if it was under way
 
 
 @case("what compressed gradients have left out is saved and restored: no bit differs")

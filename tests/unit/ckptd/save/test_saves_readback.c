@@ -110,6 +110,24 @@ static void overtake(unsigned n)
 	}
 }
 
+/* An older one may wait for ever: the job goes on from the newest. */
+Test(saves_readback, a_daemon_that_ends_begins_with_the_newest_or_not_at_all)
+{
+	make_durable(VERIFY_QUEUED);
+	overtake(1);
+	d.runtime.stopping = true;
+	saves_pump(&job.saves);
+	cr_expect_eq(s->verify, VERIFY_QUEUED, "a later one is on storage");
+
+	struct snapshot *later = saves_find(&job.saves, (struct step_id){id.step + 1, id.epoch});
+	cr_assert(later);
+	later->state = SNAPSHOT_FAILED;
+	saves_stop_reading(&job.saves);
+	saves_pump(&job.saves);
+	cr_expect_eq(s->verify, VERIFY_QUEUED, "nothing is begun any more");
+	d.runtime.stopping = false;
+}
+
 /* Another node reads it back, and its word comes after the slots were given to a later one. */
 Test(saves_readback, the_word_of_another_node_is_heard_without_the_slots)
 {
