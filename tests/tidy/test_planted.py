@@ -15,7 +15,7 @@ def is_there(root, caught_by):
     """Whether such a test exists: a program or script by its name, cases of a unit program by their pattern."""
     suite, name, *pattern = caught_by.split()
     if suite != "unit":
-        return any((root / "tests" / suite / f"{name}{ending}").is_file() for ending in (".c", ".py"))
+        return any(list((root / "tests" / suite).rglob(f"{name}{ending}")) for ending in (".c", ".py"))
     cases = (case for path in (root / "tests/unit" / name).rglob("*.c")
              for case in re.findall(r"^Test\((\w+), (\w+)", path.read_text(), re.M))
     return any(fnmatch.fnmatch("/".join(case), pattern[0]) for case in cases)
@@ -25,7 +25,7 @@ def check(root):
     problems = []
     for path in sorted(root.glob("tests/planted/*.patch")):
         name, text = path.relative_to(root), path.read_text()
-        head = re.match(r"Planted: \S.*\nCaught-by: ((?:sim|crash|loss) test_\w+|unit \w+ \S+)\n\n--- a/", text)
+        head = re.match(r"Planted: \S.*\nCaught-by: ((?:sim|crash|loss|integration) test_\w+|unit \w+ \S+)\n\n--- a/", text)
         if not head:
             problems.append(f"{name}: the head does not say what is planted and what must catch it")
         elif not is_there(root, head.group(1)):

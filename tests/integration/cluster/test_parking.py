@@ -78,6 +78,9 @@ def one_side_that_minds_a_loss_keeps_the_connection(net):
     six["a"].ask(f"mind {six['b'].number} 1", "minding")
     six.send("a", "b", "from-now-on")
     until(lambda: six.open() == NEIGHBOURS | {frozenset("ab")}, "all others are parked", PARKED_S)
+    for _ in range(8):
+        time.sleep(IDLE_MS / 1000)  # until the other one would have parked it, several times
+        expect(six.is_open("a", "b"), "its loss is minded")
     six["b"].signal(signal.SIGKILL)
     begun = time.monotonic()
     six["a"].expect("down", "1")
@@ -164,6 +167,21 @@ def keys_that_change_meanwhile_are_used(net):
     six.none_was_lost()
 
 
+def what_is_sent_while_it_is_being_parked_arrives(net):
+    """One end has said that it may be parked, and sends before the other one answers: that one agrees, but was stopped."""
+    idle = 1000
+    six = Six(net, idle=idle)
+    for n in range(3):
+        six.send("a", "b", f"use{n}")
+        time.sleep(1.025 * idle / 1000)  # both find it idle, and neither says so before 1.05 (PARKING_GRACE)
+        six["b"].signal(signal.SIGSTOP)
+        time.sleep(0.1 * idle / 1000)
+        equal(six["a"].ask(f"send {six['b'].number} 7 late{n}", "sent"), ["0"])
+        six["b"].signal(signal.SIGCONT)
+        equal(six["b"].next("message", "0")[2], f"late{n}")
+    six.none_was_lost()
+
+
 def use_and_parking_at_once(net):
     """Messages at about the time at which sessions are parked, for some seconds: each arrives, once and in order, and no session ends."""
     idle = 30
@@ -196,6 +214,7 @@ ROWS = [("sessions that nobody uses are parked, and go on", sessions_without_use
         ("a node that comes back begins anew with all", a_node_that_comes_back_begins_anew_with_all),
         ("a node that is dropped by one stays with the others", one_that_is_doubted_and_there_stays),
         ("keys that change meanwhile are used", keys_that_change_meanwhile_are_used),
+        ("what is sent while it is being parked arrives", what_is_sent_while_it_is_being_parked_arrives),
         ("use and parking at once", use_and_parking_at_once)]
 
 
