@@ -334,7 +334,8 @@ static void abandon_saves(struct server *s, bool late)
 		hosts_abandon(&s->daemon.control);
 }
 
-/* A commit in flight is brought to its end, and the newest checkpoint is read back; what takes longer than the deadline is left as a crash would leave it. */
+/* A commit in flight is brought to its end, and the newest checkpoint is read back. What takes longer than the deadline is left as a
+ * crash would leave it. */
 static bool finish_work(struct server *s)
 {
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS), late = deadline - LATE_MS * CLOCK_NS_PER_MS;
