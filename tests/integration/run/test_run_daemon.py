@@ -21,8 +21,8 @@ ARENA_HEAD, FLIGHT = 16384, 256
 YOUNG_S = 1  # a process that is younger the daemon may not know yet: it is left alone
 HELLO, WELCOME, ERROR, EPOCH, HOLD, RETURN, SPAWNED, EXITED, STOP, STATUS = 1, 2, 3, 11, 12, 13, 14, 15, 16, 17
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
-# ends when a file says so: "end-RANK" with the status
-RANK = "trap 'exit 0' TERM; while [ ! -s end-$RANK ]; do sleep 0.02; done; s=$(cat end-$RANK); rm end-$RANK; exit $s"
+# ends when a file says so: "end-RANK" with the status; "trapped-PID" is there once SIGTERM ends it well
+RANK = "trap 'exit 0' TERM; : > trapped-$$; while [ ! -s end-$RANK ]; do sleep 0.02; done; s=$(cat end-$RANK); rm end-$RANK; exit $s"
 top = pathlib.Path(tempfile.mkdtemp())
 
 
@@ -98,6 +98,10 @@ class Daemon:
         """Two ranks that end when they are told to (finish); their processes."""
         self.run("-n", "2", *options, *sh(RANK))
         return self.greet()
+
+    def until_trapped(self, pids):
+        """A signal that comes earlier ends a shell with its number."""
+        until(lambda: all((self.folder / f"trapped-{pid}").exists() for pid in pids), "the traps of the ranks", DEADLINE, 0.005)
 
     def spawned(self, rank):
         is_, pid = struct.unpack("<Ii", self.expect(SPAWNED, fds=1))
@@ -318,7 +322,7 @@ def _(daemon):
 
 @case("SIGTERM goes to ranks that have not joined, though their arenas are held")
 def _(daemon):
-    daemon.start()
+    daemon.until_trapped(daemon.start())
     daemon.hold(0)
     daemon.hold(1, sealed=False)
     daemon.until_err("rank 1 is not sealed")  # so the one before has been read
@@ -329,7 +333,7 @@ def _(daemon):
 
 @case("SIGTERM becomes STOP once ranks have joined, for a daemon that comes back as well, and SIGTERM after the grace")
 def _(daemon):
-    daemon.start("--grace", "2")
+    daemon.until_trapped(daemon.start("--grace", "2"))
     daemon.hold(0)
     daemon.beat(daemon.fds[-1], 1)
     daemon.hold(1, sealed=False)
