@@ -19,7 +19,8 @@
  * Without a store and a registry nothing is on record, and what the nodes say outlives a restart of this daemon: the newest plan that somebody was given holds, ranks are whose who claims them,
  * and those that nobody has claimed in time are lost. Who has heard only of the plan before it keeps what he has until all ranks are claimed, or
  * that time is over: what nobody else has claimed then is his still, where the world is as large. A plan of which only nodes without ranks know holds, too, when those who would make the first one
- * are there: all its ranks are waited for, and then lost, but what they had in memory may be with others. */
+ * are there: all its ranks are waited for, and then lost, but what they had in memory may be with others. Two coordinators that know nothing of each
+ * other may give two plans one number: a node that names a rank which is another node's by the plan that holds follows the other one, and none of its ranks counts. */
 #ifndef CKPTD_CONTROL_MEMBERSHIP_H
 #define CKPTD_CONTROL_MEMBERSHIP_H
 
