@@ -8,9 +8,9 @@
 #include <string.h>
 
 /* Bytes between two steps of the progress counter. On a GPU each step costs the host some microseconds at each begin (4.4 on an H200), so a
- * large state has no more of them than this; the daemon can still begin when a sixteenth is there. */
+ * large state has no more of them than this; the daemon can still begin when an eighth is there. */
 #define GRANULE (64ull << 20)
-enum { GPU_STEPS = 16 };
+enum { GPU_STEPS = 8 };
 
 uint64_t capture_granule(int ordinal, uint64_t bytes)
 {
