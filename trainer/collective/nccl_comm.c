@@ -205,8 +205,8 @@ int nccl_comm_free(struct nccl_comm *c, int64_t deadline)
 	int rc = 0;
 
 	if (c && c->handle)
-		rc = errand_run_while(abort_comm, c, deadline, c->waiting.waiting ? &c->waiting : NULL);
-	if (rc != -ETIMEDOUT)
+		rc = errand_run_while(abort_comm, c, deadline, c->waiting.waiting ? &c->waiting : NULL, free);
+	if (rc != -ETIMEDOUT) /* otherwise the abort still uses it, and frees it if it comes back */
 		free(c);
 	return rc < 0 ? -ENOTRECOVERABLE : 0;
 }

@@ -10,7 +10,7 @@
 
 /* Shared by the caller and the thread; who leaves last frees it. */
 struct errand {
-	void (*run)(void *argument);
+	void (*run)(void *argument), (*late)(void *argument);
 	void *argument;
 	pthread_mutex_t lock;
 	pthread_cond_t ended;
@@ -35,12 +35,15 @@ static void *carry_out(void *argument)
 	left = e->left;
 	pthread_cond_signal(&e->ended);
 	pthread_mutex_unlock(&e->lock);
-	if (left)
-		free_errand(e);
+	if (!left)
+		return NULL;
+	if (e->late)
+		e->late(e->argument);
+	free_errand(e);
 	return NULL;
 }
 
-static struct errand *make(void (*run)(void *argument), void *argument)
+static struct errand *make(void (*run)(void *argument), void *argument, void (*late)(void *argument))
 {
 	struct errand *e = calloc(1, sizeof(*e));
 	pthread_condattr_t attributes;
@@ -49,6 +52,7 @@ static struct errand *make(void (*run)(void *argument), void *argument)
 		return NULL;
 	e->run = run;
 	e->argument = argument;
+	e->late = late;
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -104,12 +108,13 @@ static bool await(struct errand *e, int64_t deadline, const struct errand_waitin
 
 int errand_run(void (*run)(void *argument), void *argument, int64_t deadline)
 {
-	return errand_run_while(run, argument, deadline, NULL);
+	return errand_run_while(run, argument, deadline, NULL, NULL);
 }
 
-int errand_run_while(void (*run)(void *argument), void *argument, int64_t deadline, const struct errand_waiting *w)
+int errand_run_while(void (*run)(void *argument), void *argument, int64_t deadline, const struct errand_waiting *w,
+		     void (*late)(void *argument))
 {
-	struct errand *e = make(run, argument);
+	struct errand *e = make(run, argument, late);
 	int rc = e ? start(e) : -ENOMEM;
 
 	if (rc == 0 && !await(e, deadline, w))

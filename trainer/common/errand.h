@@ -10,11 +10,15 @@
  */
 int errand_run(void (*run)(void *argument), void *argument, int64_t deadline);
 
-/* The same; whoever waits calls waiting(self) now and then. NULL: nothing. */
+/*
+ * The same; whoever waits calls waiting(self) now and then (w NULL: nothing). If run comes back after the deadline, its thread calls
+ * late(argument), which may free it; NULL: nothing.
+ */
 struct errand_waiting {
 	void (*waiting)(void *self);
 	void *self;
 };
-int errand_run_while(void (*run)(void *argument), void *argument, int64_t deadline, const struct errand_waiting *w);
+int errand_run_while(void (*run)(void *argument), void *argument, int64_t deadline, const struct errand_waiting *w,
+		     void (*late)(void *argument));
 
 #endif
