@@ -61,6 +61,19 @@ MEET = 'HOME=$(dirname "$0")'
 ALONE = f'{MEET}; mkdir $HOME/busy || exit 1; sleep 0.3; rmdir $HOME/busy'
 OK, BAD, SKIP = "ok - a::b  (0.00s)", "not ok - a::c  (0.00s)\n  ---\n  - it broke", "ok - a::d  # SKIP no disk"
 REPORT = 'path=${ASAN_OPTIONS#log_path=}; echo "LeakSanitizer: 10 bytes" >"${path%%:*}.1"'
+
+
+def leaking(*stacks):
+    """A unit program that passes, with a report of leaks that were allocated by these frames, the innermost first."""
+    text = "".join(f"Direct leak of 9 byte(s) in 1 object(s) allocated from:\n" + "".join(f"    #{n} 0x7f {frame}\n" for n, frame in enumerate(stack)) + "\n"
+                   for stack in stacks)
+    return unit(script(f"""path=${{ASAN_OPTIONS#log_path=}}; cat >"${{path%%:*}}.1" <<'END'
+==7==ERROR: LeakSanitizer: detected memory leaks\n\n{text}SUMMARY: AddressSanitizer: 9 byte(s) leaked in 1 allocation(s).\nEND""")
+                + criterion(f"1..1\n{OK}"))
+
+
+INTERCEPTOR, CRITERION = "in __interceptor_calloc ../../../../src/libsanitizer/asan/asan_malloc_linux.cpp:77", "(/lib/x86_64-linux-gnu/libcriterion.so.3+0xda4e)"
+TEST = "in a_b_impl ../../tests/unit/base/test_a.c:4"
 FAILED = "not ok - a::e  (0.00s)\n  ---\n  assertions: 1\n  failures:\n  - test_a.c:11: |+\n      Assertion failed: one is 1\n  ..."
 DEAD = "\n".join(f"not ok - a::{name}  (0.00s)\n  ---\n  assertions: 0\n  failures:\n  ..." for name in "fgh")
 # What a sanitizer writes when a::f and a::g die; and when some thread does.
@@ -129,6 +142,13 @@ tidy.report([
     case("a Criterion program that broke off fails", unit(criterion(f"1..2\n{OK}")), (1, 1, 0), "2 cases planned", wanted=UNIT),
     case("a Criterion program that died fails", unit(script("kill -11 $$")), (0, 1, 0), "no test ran", wanted=UNIT),
     case("a bad exit without a bad case fails", unit(criterion(f"1..1\n{OK}", 23)), (1, 1, 0), "exit status 23", wanted=UNIT),
+    case("a leak of a Criterion test is a failure", leaking([INTERCEPTOR, TEST, CRITERION]), (1, 1, 0), "1 reports of the sanitizer", wanted=UNIT),
+    case("one of Criterion's own is none", leaking([INTERCEPTOR, CRITERION], [INTERCEPTOR, CRITERION, TEST]), (1, 0, 0), wanted=UNIT),
+    case("but beside one of a test it is", leaking([INTERCEPTOR, CRITERION], [INTERCEPTOR, "in SSL_new (/lib/libssl.so.3+0x1)", TEST, CRITERION]), (1, 1, 0),
+         wanted=UNIT),
+    case("a file that a unit program leaves behind is a failure", unit(script('touch "$TMPDIR/left"') + criterion(f"1..1\n{OK}")), (1, 1, 0),
+         "FAIL files: left files behind: left", wanted=UNIT),
+    case("where a case failed it may", unit(script('touch "$TMPDIR/left"') + criterion(f"1..2\n{OK}\n{BAD}", 1)), (1, 1, 0), wanted=UNIT),
     case("lanes run side by side, and each hears of its own strays",
          {"tests/crash/test_a.sh": script(f"{MEET}; touch $HOME/a; until test -e $HOME/b; do sleep 0.01; done; sleep 30 &"),
           "tests/crash/test_b.sh": script(f"{MEET}; touch $HOME/b; until test -e $HOME/a; do sleep 0.01; done")},
