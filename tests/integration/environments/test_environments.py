@@ -12,13 +12,18 @@ import subprocess
 import sys
 import tempfile
 
-from launcher import CKPT, ENVIRONMENT, TRAIN, final, tidy, top
+from launcher import CKPT, ENVIRONMENT, TRAIN, final, top
 from tap import DEADLINE, Cases, equal, expect, has
 
 STEPS = 200
-cases = Cases(tidy)
-case = cases.case
+cases = Cases()
+rows = []
 reference = None
+
+
+def case(name):
+    """Such a case runs beside the others, once it is known what a job ends with."""
+    return lambda test: rows.append((name, test))
 
 
 def job(store, prefix=(), ranks=(), more=(), **env):
@@ -50,7 +55,7 @@ def new_store():
     return pathlib.Path(tempfile.mkdtemp(dir=top)) / "store"
 
 
-@case("as everywhere else")
+@cases.case("as everywhere else")
 def _():
     global reference
     store = new_store()
@@ -154,7 +159,7 @@ def _():
 def memory_group(megabytes):
     """A control group with so much memory, of either version; None where none can be made."""
     for parent, file in ((pathlib.Path("/sys/fs/cgroup"), "memory.max"), (pathlib.Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes")):
-        group = parent / f"ckpt-test-{os.getpid()}"
+        group = parent / f"ckpt-test-{os.getpid()}-{megabytes}"  # another one for each case
         try:
             group.mkdir()
         except OSError:
@@ -247,6 +252,14 @@ def _():
     equal(done.returncode, 1, done.stderr)
     has(done.stderr, "cannot open the directory", f"belongs to user {OWNER}, with mode 700", "root_squash")
     return None
+
+
+cases.run_beside(rows)
+
+
+@cases.case("no private directory is left behind")
+def _():
+    equal(list(top.glob("ckpt-run-*")), [])
 
 
 sys.exit(cases.end())
