@@ -6,6 +6,13 @@
 #include <stdlib.h>
 #include <time.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#define ignore_leak(memory) __lsan_ignore_object(memory)
+#else
+#define ignore_leak(memory) ((void)(memory))
+#endif
+
 int cuda_check(struct device *dev, int code, const char *what, struct err *err)
 {
 	struct cuda_rt *rt = dev->rt;
@@ -105,23 +112,6 @@ void cuda_lose(struct device *dev, void *memory, bool registered)
 	dev->lost[dev->nlost++].registered = registered;
 }
 
-/* The device is entered. */
-static void free_lost(struct device *dev)
-{
-	struct err err;
-	if (dev->nlost && cuda_drain(dev, dev->copies, &err) < 0) {
-		log_warn("%s", err.text);
-		return;
-	}
-	for (unsigned i = 0; i < dev->nlost; i++) {
-		void *memory = dev->lost[i].memory;
-		if (dev->lost[i].registered &&
-		    cuda_check(dev, dev->rt->host_unregister(dev->rt, memory), "unpinning memory", &err) < 0)
-			log_warn("%s", err.text);
-		free(memory);
-	}
-}
-
 /* Before memory goes away that the device may still touch. There is nobody to return an error to. false: it hangs, and may touch it yet; one
  * that is dead touches nothing. */
 static bool drain_or_warn(struct device *dev)
@@ -131,6 +121,30 @@ static bool drain_or_warn(struct device *dev)
 	if (rc < 0)
 		log_warn("%s", err.text);
 	return rc != -ETIMEDOUT;
+}
+
+/* It stays for the rest of the process's life, which is no leak that anybody could mend. */
+static void leave_lost(struct device *dev)
+{
+	for (unsigned i = 0; i < dev->nlost; i++)
+		ignore_leak(dev->lost[i].memory);
+}
+
+/* The device is entered. */
+static void free_lost(struct device *dev)
+{
+	struct err err;
+	if (dev->nlost && !drain_or_warn(dev)) {
+		leave_lost(dev);
+		return;
+	}
+	for (unsigned i = 0; i < dev->nlost; i++) {
+		void *memory = dev->lost[i].memory;
+		if (dev->lost[i].registered &&
+		    cuda_check(dev, dev->rt->host_unregister(dev->rt, memory), "unpinning memory", &err) < 0)
+			log_warn("%s", err.text);
+		free(memory);
+	}
 }
 
 int cuda_tell(struct device *dev, void *at, uint64_t value, unsigned width, const char *what, struct err *err)
