@@ -14,6 +14,7 @@ struct membership;
 struct membership_past;
 struct operators;
 struct peers;
+struct reach_question;
 struct registry;
 struct runtime;
 struct set_aside;
@@ -40,6 +41,9 @@ struct control {
 	struct membership_past *past_memberships;
 	struct epochs_record *records;            /* on their way, the oldest first */
 	struct repeat refusals[CONTROL_REFUSALS]; /* of nodes whose jobs cannot be coordinated here */
+	struct reach_question *questions;         /* of other nodes: whom does this one reach (control/reach.h) */
+	uint64_t reach_numbers;                   /* of such questions, so far */
+	uint64_t hand_overs;                      /* by this node, so far (control/hand_over.h) */
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include "control/election.h"
 #include "control/epoch_record.h"
 #include "control/membership.h"
+#include "control/reach.h"
 #include "control/set_aside.h"
 #include "job/room.h"
 #include "participant/room.h"
@@ -59,6 +60,7 @@ static void tick(struct coordinator_host *host, uint64_t now)
 
 void hosts_tick(struct control *control, uint64_t now)
 {
+	hand_overs_tick(control, now);
 	list_for_safe(node, &control->hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
 		if (!host->deposed)
@@ -93,6 +95,7 @@ void hosts_free(struct control *control)
 	list_for_safe(node, &control->hosts)
 		host_free(list_entry(node, struct coordinator_host, link));
 	memberships_free(control);
+	reach_free(control);
 	set_aside_free(control);
 }
 
@@ -151,7 +154,7 @@ static int host_new(struct control *control, const char *job, uint32_t world, bo
 	struct coordinator_host *host = calloc(1, sizeof(*host));
 	if (!host)
 		return err_set(err, -ENOMEM, "no memory for job '%s'", job);
-	*host = (struct coordinator_host){.control = control, .spread = spread};
+	*host = (struct coordinator_host){.control = control, .spread = spread, .begun_ns = clock_now()};
 	snprintf(host->job, sizeof(host->job), "%s", job);
 	int rc = begin(host, world, err);
 	if (rc) {
@@ -201,6 +204,8 @@ int host_open(struct control *control, const char *job, uint32_t world, bool spr
 int host_remake(struct control *control, const char *job, uint32_t world, bool spread, struct err *err)
 {
 	struct coordinator_host *host = host_find(control, job);
+	if (host && host->hand_over.until_ns)
+		return err_set(err, -EAGAIN, "job '%s': it is not known yet whether a node of it is lost", job);
 	if (host && host->directories.n)
 		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still in use", job);
 	bool stop = (host && host->stop && !host->ended) || membership_stops(control, job);

@@ -5,6 +5,7 @@
 #include "base/repeat.h"
 #include "control/checkpoint_directories.h"
 #include "control/coordinator_host.h"
+#include "control/hand_over.h"
 #include "format/files/plan_record.h"
 
 struct coordinator_host {
@@ -19,6 +20,8 @@ struct coordinator_host {
 	int directory_lock;
 	bool stop;    /* its nodes were asked to end: so is who comes later */
 	bool deposed; /* nobody finds it any more: another daemon coordinates the job, or may */
+	uint64_t begun_ns;
+	struct hand_over hand_over; /* nodes that are not heard, of which others are asked */
 	uint64_t
 		resume_ns; /* since when it waits for those who are in an epoch that was entered under another coordinator; 0: it does not */
 	bool ended;                   /* nobody needs it: it goes when the last of its directories has been closed */
@@ -62,5 +65,7 @@ void host_expire(struct coordinator_host *host);
 void host_over(struct coordinator_host *host);
 /* Frees it when it has ended, and nothing of it runs. */
 void host_end(struct coordinator_host *host);
+/* The node is lost to the job; heard_ns: when something was heard of it last. The host may be over then. */
+void host_lose(struct control *control, const char *job, uint32_t node, int rc, uint64_t heard_ns, const char *why);
 
 #endif

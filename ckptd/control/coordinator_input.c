@@ -82,11 +82,11 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 
 /* Where this node has ranks, too, its recoveries tell of the loss. With the last node that was there, what these were asked is forgotten: who
  * is still to end says so when it is back. Where that had finished, all is over. */
-static void lose(struct coordinator_host *host, uint32_t node, const char *why)
+static void lose(struct coordinator_host *host, uint32_t node, uint64_t heard_ns, const char *why)
 {
 	struct job *job = job_find(host->control->jobs, host->job);
 	if (job && coord_needs(host->coord, node))
-		recoveries_lost(&job->recovery_log, net_heard(host->control->peers->net, node));
+		recoveries_lost(&job->recovery_log, heard_ns);
 	bool attended = coord_view(host->coord).attending, finished = coord_has_finished(host->coord, node);
 	coord_gone(host->coord, node, why);
 	if (!attended || coord_view(host->coord).attending)
@@ -96,18 +96,37 @@ static void lose(struct coordinator_host *host, uint32_t node, const char *why)
 		host_over(host);
 }
 
+static void suspect(struct control *control, uint32_t node, int rc, const char *job, const char *why)
+{
+	if (*job && rc != -ESHUTDOWN)
+		set_aside_suspect(control, node, job, why);
+}
+
+void host_lose(struct control *control, const char *job, uint32_t node, int rc, uint64_t heard_ns, const char *why)
+{
+	struct coordinator_host *host = host_find(control, job);
+	bool needed = host && coord_needs(host->coord, node);
+	if (host)
+		lose(host, node, heard_ns, why);
+	suspect(control, node, rc, needed ? job : "", why);
+	membership_node_down(control, job, node);
+}
+
+/* Where others are asked of it first, that is for later. */
 void hosts_node_down(struct control *control, uint32_t node, int rc, const char *why)
 {
+	const struct net *net = control->peers->net;
+	uint64_t heard_ns = net ? net_heard(net, node) : 0;
 	char job[NAME_JOB_MAX] = ""; /* that needs the node */
+	hand_overs_node_down(control, node);
 	list_for_safe(at, &control->hosts) {
 		struct coordinator_host *host = list_entry(at, struct coordinator_host, link);
-		if (!host->spread || host->deposed)
+		if (!host->spread || host->deposed || hand_over_asks(host, node, rc, why))
 			continue;
 		if (coord_needs(host->coord, node))
 			memcpy(job, host->job, sizeof(job));
-		lose(host, node, why);
+		lose(host, node, heard_ns, why);
 	}
-	if (*job && rc != -ESHUTDOWN)
-		set_aside_suspect(control, node, job, why);
+	suspect(control, node, rc, job, why);
 	memberships_node_down(control, node);
 }

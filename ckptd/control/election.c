@@ -1,4 +1,4 @@
-#include "control/election.h"
+#include "control/election_private.h"
 
 #include "base/clock.h"
 #include "base/list.h"
@@ -8,6 +8,7 @@
 #include "control/control.h"
 #include "control/coordinator_host.h"
 #include "control/cut_off.h"
+#include "control/heir.h"
 #include "control/members.h"
 #include "control/membership.h"
 #include "control/node_record.h"
@@ -26,35 +27,9 @@
 /* How long a daemon keeps the record of a job that has ended: who comes late is told so. */
 #define KEEP_NS (600 * CLOCK_NS_PER_S)
 
-#define JOBS "jobs/"
-#define COORDINATOR "/coordinator"
-#define EPOCH "/epoch"
-
-struct job_record {
-	struct list link;
-	char job[NAME_JOB_MAX];
-	uint32_t node; /* NO_NODE: nobody */
-	uint64_t term;
-	bool asked; /* a transaction on its record is on its way */
-	uint64_t retry_ns, idle_ns;
-	uint64_t shy_ns;   /* it has given way: others come first until then */
-	uint64_t given_up; /* the term in which it has: no more of that */
-	uint64_t recorded; /* the revision in which we changed its epoch last, which the mirror may not show yet */
-	struct cut_off cut_off;
-	struct repeat unknown;
-};
-
-struct election {
-	struct control *control;
-	struct election_events events;
-	struct list jobs; /* struct job_record */
-	char away[WIRE_TEXT_MAX];
-	struct repeat refused;
-};
-
 /* ---- what is known --------------------------------------------------------------------------------------------- */
 
-static struct job_record *find(const struct control *control, const char *job)
+struct job_record *election_find(const struct control *control, const char *job)
 {
 	if (!control->election)
 		return NULL;
@@ -68,7 +43,7 @@ static struct job_record *find(const struct control *control, const char *job)
 
 static struct job_record *get(struct election *e, const char *job)
 {
-	struct job_record *r = find(e->control, job);
+	struct job_record *r = election_find(e->control, job);
 	if (r || !(r = calloc(1, sizeof(*r))))
 		return r;
 	snprintf(r->job, sizeof(r->job), "%s", job);
@@ -83,14 +58,14 @@ uint32_t coordinator_of(const struct control *control, const char *job)
 		return NO_NODE;
 	if (!control->runtime->config.registry)
 		return FIRST_NODE;
-	const struct job_record *r = find(control, job);
+	const struct job_record *r = election_find(control, job);
 	bool lapsed = r && r->node == control->peers->self && registry_lease_until(control->registry) <= clock_now();
 	return r && !lapsed ? r->node : NO_NODE;
 }
 
 uint64_t coordinator_term(const struct control *control, const char *job)
 {
-	const struct job_record *r = find(control, job);
+	const struct job_record *r = election_find(control, job);
 	return r ? r->term : 0;
 }
 
@@ -124,7 +99,7 @@ bool election_believes(const struct control *control, const char *job, uint32_t 
 	return coordinator_of(control, job) == node && coordinator_term(control, job) == term;
 }
 
-static void key_of(const char *job, const char *what, char key[REGISTRY_KEY_MAX])
+void election_key(const char *job, const char *what, char key[REGISTRY_KEY_MAX])
 {
 	snprintf(key, REGISTRY_KEY_MAX, JOBS "%s%s", job, what);
 }
@@ -152,6 +127,8 @@ static void set_node(struct election *e, struct job_record *r, uint32_t node, ui
 	r->node = node;
 	if (node != NO_NODE)
 		r->term = term;
+	else
+		r->vacant_ns = clock_now();
 	r->idle_ns = 0;
 	if (node == control->peers->self)
 		log_info("job %s: this node coordinates it, term %lu", r->job, (unsigned long)term);
@@ -306,17 +283,27 @@ static void asked(void *arg, const struct registry_result *result)
 		log_debug("job %s: its coordinator's record: %s", r->job, result->why);
 }
 
-/* Creates the record, or deletes the one that is ours. */
-static void ask(struct election *e, struct job_record *r, uint64_t created, const char *name)
+/* Creates the record, or deletes the one that is ours. heir: what is written with that about who comes next; NULL: what is written goes. */
+static void ask_with(struct election *e, struct job_record *r, uint64_t created, const char *name, const char *heir)
 {
-	char key[REGISTRY_KEY_MAX];
-	key_of(r->job, COORDINATOR, key);
+	char key[REGISTRY_KEY_MAX], next[REGISTRY_KEY_MAX];
+	struct registry_record stands;
+	election_key(r->job, COORDINATOR, key);
+	heir_key(r->job, next);
+	bool both = heir || (name && registry_get(e->control->registry, next, &stands));
 	struct registry_compare was = {.key = key, .created = true, .revision = created};
-	struct registry_change change = {.key = key, .value = name, .len = name ? strlen(name) : 0, .leased = name};
-	int rc = registry_commit(e->control->registry, &was, 1, &change, 1, asked, r);
+	const struct registry_change change[] = {
+		{.key = next, .value = heir, .len = heir ? strlen(heir) : 0, .leased = heir},
+		{.key = key, .value = name, .len = name ? strlen(name) : 0, .leased = name}};
+	int rc = registry_commit(e->control->registry, &was, 1, change + !both, both ? 2 : 1, asked, r);
 	r->asked = !rc;
 	if (rc)
 		r->retry_ns = clock_deadline(RETRY_NS);
+}
+
+static void ask(struct election *e, struct job_record *r, uint64_t created, const char *name)
+{
+	ask_with(e, r, created, name, NULL);
 }
 
 static bool in_use(const struct control *control, const struct job_record *r)
@@ -330,23 +317,54 @@ static bool leaves_record(const struct election *e, const struct job_record *r)
 {
 	char key[REGISTRY_KEY_MAX];
 	struct registry_record record;
-	key_of(r->job, COORDINATOR, key);
+	election_key(r->job, COORDINATOR, key);
 	return r->given_up && registry_get(e->control->registry, key, &record) && record.created == r->given_up;
+}
+
+static uint64_t lease_of(const struct election *e)
+{
+	return e->control->runtime->config.registry_lease_ms * CLOCK_NS_PER_MS;
 }
 
 /* First it coordinates no more, then its record goes: when another one is elected, it does not matter how late this node hears of that. Three times
  * the lease: nodes that were cut off see within one that nobody coordinates, and ask. */
-static void give_way(struct election *e, struct job_record *r, uint64_t now)
+static void resign(struct election *e, struct job_record *r, const char *heir)
+{
+	r->shy_ns = clock_now() + 3 * lease_of(e);
+	r->given_up = r->term;
+	set_node(e, r, NO_NODE, 0);
+	ask_with(e, r, r->given_up, NULL, heir);
+}
+
+static void give_way(struct election *e, struct job_record *r)
 {
 	char why[WIRE_TEXT_MAX];
 	uint32_t reached = host_view(e->control, r->job).attending;
 	if (!cut_off_gives_way(e->control, r->job, r->term, reached, why, sizeof(why)))
 		return;
 	log_warn("job %s: %s: it gives way to another coordinator", r->job, why);
-	r->shy_ns = now + 3 * e->control->runtime->config.registry_lease_ms * CLOCK_NS_PER_MS;
-	r->given_up = r->term;
-	set_node(e, r, NO_NODE, 0);
-	ask(e, r, r->given_up, NULL);
+	resign(e, r, NULL);
+}
+
+bool election_may_hand_over(const struct control *control, const char *job)
+{
+	const struct job_record *r = election_find(control, job);
+	return r && !r->asked && r->node == control->peers->self && registry_is_synced(control->registry) &&
+	       registry_lease_until(control->registry) > clock_now();
+}
+
+void election_hand_over(struct control *control, const char *job, uint32_t node)
+{
+	char heir[HEIR_MAX];
+	struct job_record *r = election_find(control, job);
+	heir_text(r->term, control->peers->roster->nodes[node].name, heir);
+	resign(control->election, r, heir);
+}
+
+static bool may_ask(const struct control *control, const struct job_record *r, uint64_t now)
+{
+	enum heir heir = heir_of(control, r->job, r->term, r->vacant_ns);
+	return heir == HEIR_SELF || (heir == HEIR_NOBODY && now >= r->shy_ns);
 }
 
 static void tend(struct election *e, struct job_record *r, uint64_t now)
@@ -361,13 +379,13 @@ static void tend(struct election *e, struct job_record *r, uint64_t now)
 	bool left = leaves_record(e, r);
 	if (left)
 		ask(e, r, r->given_up, NULL);
-	else if (vacant && now >= r->shy_ns && registry_is_synced(control->registry) &&
+	else if (vacant && may_ask(control, r, now) && registry_is_synced(control->registry) &&
 		 registry_lease_until(control->registry) > now)
 		ask(e, r, 0, control->runtime->config.node);
 	else if (ours && !used && now - r->idle_ns > KEEP_NS)
 		ask(e, r, r->term, NULL);
 	else if (ours && used)
-		give_way(e, r, now);
+		give_way(e, r);
 	if (!used && r->node == NO_NODE && !r->asked && said && !left) {
 		list_remove(&r->link);
 		free(r);
@@ -395,72 +413,7 @@ void election_tick(struct control *control)
 		node_record_tick(control);
 }
 
-/* ---- epochs ---------------------------------------------------------------------------------------------------- */
-
-int election_last_begun(const struct control *control, const char *job, struct begun *begun, struct err *err)
-{
-	char key[REGISTRY_KEY_MAX];
-	struct registry_record record;
-	*begun = (struct begun){.id = {0}};
-	key_of(job, EPOCH, key);
-	if (!control->registry || !registry_get(control->registry, key, &record))
-		return 0;
-	int rc = begun_decode(record.value, record.len, begun, err);
-	return rc ? err_prefix(err, rc, "%s in the registry", key) : 0;
-}
-
-struct epoch_call {
-	struct control *control;
-	char job[NAME_JOB_MAX];
-	void (*done)(void *arg, int rc, const char *why);
-	void *arg;
-};
-
-static void epoch_recorded(void *arg, const struct registry_result *result)
-{
-	struct epoch_call *call = arg;
-	struct job_record *r = find(call->control, call->job);
-	if (r && !result->rc) /* where it was not: the mirror will show why */
-		r->recorded = result->applied ? result->revision : 0;
-	if (result->rc)
-		call->done(call->arg, result->rc, result->why);
-	else if (!result->applied)
-		call->done(call->arg, -ESTALE,
-			   "another node coordinates the job, or what was asked before has come late");
-	else
-		call->done(call->arg, 0, "");
-	free(call);
-}
-
-/* What nobody has answered for may be applied at any time later: then it is not to take the place of what was decided since. */
-static uint64_t epoch_changed(const struct control *control, const char *job, const char *key)
-{
-	const struct job_record *r = find(control, job);
-	struct registry_record record;
-	uint64_t seen = registry_get(control->registry, key, &record) ? record.changed : 0;
-	return r && r->recorded > seen ? r->recorded : seen;
-}
-
-int election_record_epoch(struct control *control, const char *job, const void *text, size_t len,
-			  void (*done)(void *arg, int rc, const char *why), void *arg)
-{
-	char epoch[REGISTRY_KEY_MAX], coordinator[REGISTRY_KEY_MAX];
-	struct epoch_call *call = calloc(1, sizeof(*call));
-	if (!call)
-		return -ENOMEM;
-	*call = (struct epoch_call){.control = control, .done = done, .arg = arg};
-	snprintf(call->job, sizeof(call->job), "%s", job);
-	key_of(job, EPOCH, epoch);
-	key_of(job, COORDINATOR, coordinator);
-	const struct registry_compare was[] = {
-		{.key = coordinator, .created = true, .revision = coordinator_term(control, job)},
-		{.key = epoch, .revision = epoch_changed(control, job, epoch)}};
-	struct registry_change put = {.key = epoch, .value = text, .len = len};
-	int rc = registry_commit(control->registry, was, 2, &put, 1, epoch_recorded, call);
-	if (rc)
-		free(call);
-	return rc;
-}
+/* ---- what is shown ---------------------------------------------------------------------------------------------- */
 
 bool election_look(const struct control *control, struct election_view *view)
 {
@@ -473,6 +426,7 @@ bool election_look(const struct control *control, struct election_view *view)
 	view->away = e->away;
 	view->transactions = registry_counts(control->registry).transactions;
 	view->outages = registry_counts(control->registry).outages;
+	view->hand_overs = control->hand_overs;
 	view->lease_left_ns = until > now ? until - now : 0;
 	list_for(it, &e->jobs)
 		view->coordinates += list_entry(it, struct job_record, link)->node == control->peers->self;

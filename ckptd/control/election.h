@@ -45,6 +45,11 @@ void election_tick(struct control *control);
 /* The message of a node that takes itself for the coordinator of the job, in that term: it is, as far as is known here. */
 bool election_believes(const struct control *control, const char *job, uint32_t node, uint64_t term);
 
+/* The job that this node coordinates is handed over to another node (control/hand_over.h): nobody coordinates it here from now on, and those who see that give
+ * that node the time to be elected. may: else it stays here. */
+bool election_may_hand_over(const struct control *control, const char *job);
+void election_hand_over(struct control *control, const char *job, uint32_t node);
+
 /* Epochs of a job (control/epoch_record.h). The last that is recorded; epoch 0: none, or there is no registry. To be freed. -EBADMSG,
  * -EPROTONOSUPPORT, with a sentence. */
 int election_last_begun(const struct control *control, const char *job, struct begun *begun, struct err *err);
@@ -60,6 +65,7 @@ struct election_view {
 	uint64_t lease_left_ns;         /* 0: none */
 	unsigned coordinates;           /* jobs that are coordinated here */
 	uint64_t transactions, outages; /* so far */
+	uint64_t hand_overs;            /* jobs that this node has handed over */
 };
 /* False: without a registry. */
 bool election_look(const struct control *control, struct election_view *view);

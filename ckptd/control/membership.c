@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "cluster/room.h"
+#include "control/hand_over.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,6 +261,8 @@ static bool mend(struct membership *m)
 
 bool membership_advance(struct membership *m)
 {
+	if (hand_over_waits(m->control, m->job))
+		return true;
 	if (m->untold)
 		return membership_make_host(m);
 	membership_tell_behind(m);

@@ -81,7 +81,9 @@ bool membership_parted(const struct control *control, const char *job);
 
 /* The node is set aside, or not any more. */
 void memberships_weigh(struct control *control, uint32_t node);
+/* Of all jobs but those of which that is not known yet (control/hand_over.h); of one. */
 void memberships_node_down(struct control *control, uint32_t node);
+void membership_node_down(struct control *control, const char *job, uint32_t node);
 void memberships_tick(struct control *control);
 /* So many nodes there is room for. */
 unsigned memberships_room(const struct control *control);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "cluster/room.h"
+#include "control/hand_over.h"
 #include "control/set_aside.h"
 
 #include <stdio.h>
@@ -146,24 +147,34 @@ void memberships_weigh(struct control *control, uint32_t node)
 			assignment_avoid(&m->assignment, node, avoided);
 }
 
+static void node_down(struct membership *m, uint32_t node)
+{
+	m->miss_ns = membership_patience(m);
+	if (m->assignment.nodes[node].has || m->launcher_lost[node]) {
+		m->wait_ns = membership_patience(m);
+		m->gone = true;
+		if (m->quiescing)
+			membership_begin_spill(m);
+	}
+	assignment_offer(&m->assignment, node, 0, m->assignment.nodes[node].spare);
+	membership_departs(m, node, false);
+	m->unquiet[node] = m->has_ranks[node] = m->launcher_lost[node] = false;
+	m->behind[node].n = 0;
+}
+
+void membership_node_down(struct control *control, const char *job, uint32_t node)
+{
+	struct membership *m = membership_find(control, job);
+	if (m && m->spread)
+		node_down(m, node);
+}
+
 void memberships_node_down(struct control *control, uint32_t node)
 {
 	set_aside_said(control, node, "");
-	for (struct membership *m = control->memberships; m; m = m->next) {
-		if (!m->spread)
-			continue;
-		m->miss_ns = membership_patience(m);
-		if (m->assignment.nodes[node].has || m->launcher_lost[node]) {
-			m->wait_ns = membership_patience(m);
-			m->gone = true;
-			if (m->quiescing)
-				membership_begin_spill(m);
-		}
-		assignment_offer(&m->assignment, node, 0, m->assignment.nodes[node].spare);
-		membership_departs(m, node, false);
-		m->unquiet[node] = m->has_ranks[node] = m->launcher_lost[node] = false;
-		m->behind[node].n = 0;
-	}
+	for (struct membership *m = control->memberships; m; m = m->next)
+		if (m->spread && !hand_over_doubts(control, m->job, node))
+			node_down(m, node);
 }
 
 bool membership_gives_up(const struct control *control, const char *job)

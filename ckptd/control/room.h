@@ -9,9 +9,11 @@
 #include "control/coordinator_host.h"
 #include "control/directory_lock.h"
 #include "control/election.h"
+#include "control/hand_over.h"
 #include "control/members.h"
 #include "control/membership.h"
 #include "control/node_record.h"
+#include "control/reach.h"
 #include "control/set_aside.h"
 
 #endif

@@ -34,6 +34,7 @@ static void on_up(void *arg, unsigned node)
 {
 	struct dispatch *dispatch = arg;
 	log_info("node %s is there", name_of(dispatch, node));
+	hand_overs_node_up(dispatch->control, node);
 	replica_node_up(dispatch->peers->replica, node);
 	coordinator_link_node(dispatch, node);
 }
@@ -45,6 +46,7 @@ static void on_down(void *arg, unsigned node, int rc)
 	snprintf(why, sizeof(why), "node %s is lost: %s", name_of(dispatch, node), err_name(rc));
 	log_warn("%s", why);
 	replica_node_down(dispatch->peers->replica, node);
+	reach_node_down(dispatch->control, node);
 	hosts_node_down(dispatch->control, node, rc, why);
 	coordinator_link_node(dispatch, node);
 }
@@ -118,6 +120,8 @@ static void on_message(void *arg, unsigned node, uint16_t type, const void *body
 	int rc = 0;
 	if (type >= PEER_OFFER && type < PEER_TYPE_END)
 		replica_message(dispatch->peers->replica, node, type, body, len);
+	else if (type >= PEER_REACH_ASK && type < PEER_REACH_END)
+		rc = reach_message(dispatch->control, node, type, body, len, &err);
 	else if (type < PEER_REPORT_END || (type >= PEER_ADOPT && type < PEER_ORDER_END))
 		rc = take_coordination(dispatch, node, type, body, len, &err);
 	else

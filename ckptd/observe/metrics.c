@@ -97,6 +97,9 @@ static void put_registry(struct observe *observe, struct wbuf *out)
 		return;
 	gauge(out, "ckpt_registry_synced", "1: the registry is followed; 0: it is away.", v.synced);
 	gauge(out, "ckpt_registry_coordinated_jobs", "Jobs that this node coordinates.", v.coordinates);
+	metric_family(out, "ckpt_hand_overs_total", "counter",
+		      "Jobs handed over to another coordinator, since the way to a node was cut.");
+	metric_sample(out, "ckpt_hand_overs_total", no_labels, v.hand_overs);
 	metric_family(out, "ckpt_registry_transactions_total", "counter", "Asked of the registry.");
 	metric_sample(out, "ckpt_registry_transactions_total", no_labels, v.transactions);
 	metric_family(out, "ckpt_registry_outages_total", "counter", "Times that the registry was away.");

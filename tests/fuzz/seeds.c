@@ -6,6 +6,7 @@
 #include "format/arena/layout.h"
 #include "format/files/marks.h"
 #include "format/message/peer_coord.h"
+#include "format/message/peer_reach.h"
 #include "format/message/wire.h"
 
 #include <fcntl.h>
@@ -118,6 +119,21 @@ static void coordination(void)
 	ORDER(PEER_ANSWER, .answer = {7, -EBUSY, 2, "too few"});
 }
 
+static void reach(void)
+{
+	static const struct peer_reach all[] = {
+		{.type = PEER_REACH_ASK, .number = 7, .job = "gpt", .n = 2, .nodes = {1, 2}},
+		{.type = PEER_REACH_ANSWER, .number = 7, .all = true},
+		{.type = PEER_REACH_PING, .number = 8},
+	};
+	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct wbuf text = {0};
+		wbuf_u8(&text, (uint8_t)(all[i].type - PEER_REACH_ASK));
+		put("fuzz_peer_reach", peer_reach_name((uint16_t)all[i].type), peer_reach_encode(&all[i], &text),
+		    &text);
+	}
+}
+
 static void registration(void)
 {
 	struct wbuf table = {0}, text = {0};
@@ -182,6 +198,7 @@ int main(int argc, char **argv)
 	top = argv[1];
 	messages();
 	coordination();
+	reach();
 	registration();
 	greeting();
 	put("fuzz_marks", "tag", tag_encode(&tag, &text), &text);

@@ -182,8 +182,8 @@ struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
 		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends,
-		elections, joins, replaced, untold, half_told, lapses, unanswered, called, freezes, resumed, schedules,
-		rollbacks, went_back;
+		elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes, resumed,
+		schedules, rollbacks, went_back;
 };
 
 extern struct fleet fleet;
@@ -280,6 +280,8 @@ void fleet_go_on(uint64_t rounds);
 
 /* fleet_end.c: all finish; nothing is left of the job. */
 void fleet_finish(void);
+/* What net and registry have counted in this run goes to the sums of all. */
+void fleet_count_world(void);
 /* All ranks of the node have. */
 bool fleet_finished(const struct fleet_node *n);
 

@@ -4,6 +4,7 @@
 #include "control/coordinator_host.h"
 #include "fleet.h"
 #include "net_sim.h"
+#include "registry_sim.h"
 
 #define END_NS (60 * CLOCK_NS_PER_S)
 /* After so long somebody starts the launcher again of a node that was let go too early. */
@@ -145,4 +146,13 @@ void fleet_finish(void)
 	if (n->nranks && other_node(n))
 		try_early(n);
 	end();
+}
+
+void fleet_count_world(void)
+{
+	fleet_sum.called += net_sim_counts()->resumed;
+	fleet_sum.elections += registry_sim_counts()->elections;
+	fleet_sum.heirs += registry_sim_counts()->heirs;
+	fleet_sum.lapses += registry_sim_counts()->lapsed;
+	fleet_sum.unanswered += registry_sim_counts()->muted;
 }

@@ -200,6 +200,7 @@ static void apply(struct registry *r, struct call *call)
 		} else if (c->value) {
 			memcpy(it->value, c->value, c->len);
 			it->len = c->len;
+			sim.counts.heirs += strstr(c->key, "/heir") != NULL;
 			sim.counts.elections += !it->created && strstr(c->key, "/coordinator");
 			it->created = it->created ? it->created : sim.revision;
 			it->changed = sim.revision;

@@ -17,6 +17,7 @@ struct registry_faults {
 struct registry_sim_counts {
 	uint64_t applied, refused, lost, muted, expired, lapsed;
 	uint64_t elections; /* records of coordinators that were created */
+	uint64_t heirs;     /* and so many said who comes next */
 };
 
 /* Nothing stands in it, no node is there. */

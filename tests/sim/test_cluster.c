@@ -171,6 +171,8 @@ static void cut(void)
 {
 	unsigned a = (unsigned)rng_below(world_rng(), fleet.n), b = (unsigned)rng_below(world_rng(), fleet.n);
 	bool on = rng_chance(world_rng(), 40), both = rng_chance(world_rng(), 50);
+	const struct fleet_node *c = fleet.registry && rng_chance(world_rng(), 50) ? fleet_coordinator() : NULL;
+	a = c ? c->id : a; /* most of all it matters to that one */
 	if (a == b)
 		return;
 	fleet_trace("the way from node %u to %u%s is %s", a, b, both ? " and back" : "", on ? "cut" : "mended");
@@ -325,14 +327,6 @@ static bool has_registry(uint64_t seed)
 	return (all && *all == '1') || seed % REGISTRY_EACH == 2;
 }
 
-static void count_world(void)
-{
-	fleet_sum.called += net_sim_counts()->resumed;
-	fleet_sum.elections += registry_sim_counts()->elections;
-	fleet_sum.lapses += registry_sim_counts()->lapsed;
-	fleet_sum.unanswered += registry_sim_counts()->muted;
-}
-
 static bool asks(uint64_t seed)
 {
 	const char *all = getenv("CKPT_SIM_DUE");
@@ -410,7 +404,7 @@ static void run(uint64_t seed)
 		fleet_finish();
 	fleet_check_store();
 	check_words();
-	count_world();
+	fleet_count_world();
 	fleet_end();
 	world_end();
 }
@@ -455,6 +449,7 @@ static const struct {
 	{"launchers started again", &fleet_sum.restarted},
 	{"jobs ended", &fleet_sum.ends},
 	{"elections", &fleet_sum.elections},
+	{"jobs handed over", &fleet_sum.heirs},
 	{"daemons that joined a cluster", &fleet_sum.joins},
 	{"machines replaced", &fleet_sum.replaced},
 	{"nodes frozen", &fleet_sum.freezes},

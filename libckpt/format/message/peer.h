@@ -1,5 +1,6 @@
 /* Messages between daemons: the numbers of their types, which share one space. What nodes report to a job's coordinator stands first, then
- * what it orders (peer_coord.h); from PEER_OFFER on stands what replicas need (peer_replica.h). */
+ * what it orders (peer_coord.h); from PEER_OFFER on stands what replicas need (peer_replica.h), then who reaches whom
+ * (peer_reach.h). */
 #ifndef CKPT_FORMAT_PEER_H
 #define CKPT_FORMAT_PEER_H
 
@@ -84,8 +85,16 @@ enum peer_type {
 	PEER_FORGET,
 	PEER_SURVEY,
 	PEER_HOLDINGS,
-	PEER_TYPE_END
+	PEER_TYPE_END,
+
+	PEER_REACH_ASK = 192,
+	PEER_REACH_ANSWER,
+	PEER_REACH_PING,
+	PEER_REACH_PONG,
+	PEER_REACH_END
 };
-_Static_assert(PEER_REPORT_END <= PEER_ADOPT && PEER_ORDER_END <= PEER_OFFER, "a number is of one type");
+_Static_assert(PEER_REPORT_END <= PEER_ADOPT && PEER_ORDER_END <= PEER_OFFER &&
+		       (int)PEER_TYPE_END <= (int)PEER_REACH_ASK,
+	       "a number is of one type");
 
 #endif

@@ -3,6 +3,7 @@
 #include "cluster/roster.h"
 #include "control/coordinator_host.h"
 #include "control/epoch_record.h"
+#include "control/hand_over.h"
 #include "control/membership.h"
 #include "control/node_record.h"
 #include "daemon.h"
@@ -152,4 +153,16 @@ void host_preface(struct control *control, const char *job, const char *text)
 	(void)control;
 	(void)job;
 	snprintf(fake_host.preface, sizeof(fake_host.preface), "%s", text);
+}
+
+bool hand_over_doubts(const struct control *control, const char *job, uint32_t node)
+{
+	(void)control, (void)job, (void)node;
+	return false;
+}
+
+bool hand_over_waits(const struct control *control, const char *job)
+{
+	(void)control, (void)job;
+	return false;
 }
