@@ -101,6 +101,8 @@ int net_poll(struct net *net);
 bool net_is_up(const struct net *net, unsigned node);
 /* The same, and no hearsay: it has a connection. */
 bool net_is_open(const struct net *net, unsigned node);
+/* So many nodes that this one has asked for an answer have not given one for a quarter of the limit, and are not lost yet. */
+unsigned net_silent(const struct net *net);
 /* If the session is parked, the node is called. */
 void net_touch(struct net *net, unsigned node);
 /* The session's number, which never comes twice on this node; 0: none is there. */

@@ -114,14 +114,15 @@ struct job {
 	struct standstill standstill;
 	struct loss_watch loss;
 	struct loss_policy_state loss_policy;
-	uint64_t dormant_ns;   /* since when no process is left; 0: some is */
-	uint64_t resumed_ns;   /* since when resumed ranks wait for the missing; 0: none do */
-	bool linked;           /* its coordinator is in reach, and was told all that holds */
-	uint64_t linked_term;  /* of that coordinator */
-	uint64_t join_ns;      /* when to join again, having been turned away; 0: nothing of the kind is due */
-	struct repeat refusal; /* why it was */
-	char refused[200];     /* the same in words, for whoever waits in vain; "": it was not, or has been let in */
-	uint64_t returning_ns; /* since when arenas of an earlier life of the daemon are expected back; 0: none are */
+	uint64_t dormant_ns;     /* since when no process is left; 0: some is */
+	uint64_t resumed_ns;     /* since when resumed ranks wait for the missing; 0: none do */
+	bool linked;             /* its coordinator is in reach, and was told all that holds */
+	uint64_t linked_term;    /* of that coordinator */
+	uint64_t apart_since_ns; /* see job/apart.h; 0: it is not */
+	uint64_t join_ns;        /* when to join again, having been turned away; 0: nothing of the kind is due */
+	struct repeat refusal;   /* why it was */
+	char refused[200];       /* the same in words, for whoever waits in vain; "": it was not, or has been let in */
+	uint64_t returning_ns;   /* since when arenas of an earlier life of the daemon are expected back; 0: none are */
 };
 
 /* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/room.h"
+#include "job/apart.h"
 #include "job/barriers.h"
 #include "job/job_former.h"
 #include "job/jobs.h"
@@ -100,6 +101,7 @@ bool job_tick(struct job *job)
 	resize_tick(job);
 	finish_tick(job);
 	halt_tick(job);
+	apart_tick(job, now);
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		rank_watch_beat(&job->ranks[r], now);
 	interval_look(job);

@@ -90,6 +90,12 @@ int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struc
 	return 0;
 }
 
+uint64_t held_apart(const struct held_all *all, uint32_t rank)
+{
+	const struct arena_head *head = head_of(all, rank);
+	return head ? atomic_load(&head->apart_ns) : 0;
+}
+
 bool held_look(const struct held_all *all, uint32_t rank, struct flight_view *view)
 {
 	const struct arena_head *head = head_of(all, rank);

@@ -29,6 +29,8 @@ int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struc
 /* NULL: none. */
 const struct held *held_find(const struct held_all *all, uint32_t rank);
 
+/* Until when no heartbeat is to be expected of the rank, says its daemon (ckptd/job/apart.h); 0: it says nothing. */
+uint64_t held_apart(const struct held_all *all, uint32_t rank);
 /* False: no arena, or no heartbeat in it. */
 bool held_look(const struct held_all *all, uint32_t rank, struct flight_view *view);
 /* Whether the process that was started then has come to work: it has given a heartbeat or begun a save. */

@@ -260,6 +260,14 @@ bool net_is_open(const struct net *net, unsigned node)
 	return net_is_up(net, node) && !(*pair(net->self, node))->parked;
 }
 
+unsigned net_silent(const struct net *net)
+{
+	unsigned n = 0;
+	for (unsigned node = 0; node < net_world.n; node++)
+		n += net_is_open(net, node) && liveness_silent(&side_of(*pair(net->self, node), net->self)->liveness);
+	return n;
+}
+
 void net_touch(struct net *net, unsigned node)
 {
 	if (net_is_up(net, node))

@@ -90,6 +90,11 @@ enum liveness_does liveness_look(struct liveness *l, uint64_t now)
 	return LIVENESS_DOUBT;
 }
 
+bool liveness_silent(const struct liveness *l)
+{
+	return l->asked && l->silence.silent >= quarter(l);
+}
+
 uint64_t liveness_due(const struct liveness *l, uint64_t now)
 {
 	if (l->asked)

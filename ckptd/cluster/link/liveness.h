@@ -53,6 +53,8 @@ void liveness_ask(struct liveness *l, uint64_t now);
 void liveness_doubt(struct liveness *l, unsigned node, uint64_t now);
 /* What is to be done now; each but LOST once. */
 enum liveness_does liveness_look(struct liveness *l, uint64_t now);
+/* It has not answered for a quarter of the limit. */
+bool liveness_silent(const struct liveness *l);
 /* When it is to be looked at again, which may be over; or LIVENESS_NEVER. */
 uint64_t liveness_due(const struct liveness *l, uint64_t now);
 

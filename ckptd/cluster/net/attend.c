@@ -2,6 +2,7 @@
 #include "cluster/net/engine.h"
 
 #include "base/bytes.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -13,6 +14,16 @@ static uint64_t keep_ns(const struct net *net)
 	return max_u64(KEEP_MS * CLOCK_NS_PER_MS, 2 * net->timeout);
 }
 
+static void tell_silence(struct peer *p)
+{
+	bool silent = liveness_silent(&p->liveness);
+	if (silent == p->told_silent)
+		return;
+	p->told_silent = silent;
+	LOCK_SCOPE(&p->net->lock);
+	peer_set_silent(p, silent && p->id);
+}
+
 void attend_begin(struct peer *p, uint64_t now)
 {
 	link_keep(p->link, keep_ns(p->net));
@@ -21,6 +32,7 @@ void attend_begin(struct peer *p, uint64_t now)
 	p->clock_asked = 0;
 	liveness_begin(&p->liveness, p->net->timeout, TICK_MS * CLOCK_NS_PER_MS, now);
 	p->net->changed = true;
+	tell_silence(p);
 	net_look_soon(p);
 }
 
@@ -29,6 +41,7 @@ void attend_heard(struct peer *p, const struct frame *frame)
 	p->heard = clock_now();
 	p->net->answered |= p->liveness.asked;
 	liveness_heard(&p->liveness, frame->kind == FRAME_ASK, p->heard);
+	tell_silence(p);
 	if (p->unsure)
 		net_busy(p);
 	p->unsure = false;
@@ -83,7 +96,9 @@ void attend_neighbours(struct net *net, uint64_t now)
 
 void attend_tick(struct peer *p, uint64_t now)
 {
-	switch (liveness_look(&p->liveness, now)) {
+	enum liveness_does does = liveness_look(&p->liveness, now);
+	tell_silence(p);
+	switch (does) {
 	case LIVENESS_ASK:
 		post_small(p, FRAME_ASK, p->told);
 		break;
@@ -96,4 +111,11 @@ void attend_tick(struct peer *p, uint64_t now)
 	default:
 		break;
 	}
+}
+
+unsigned net_silent(const struct net *net)
+{
+	struct net *n = net->peers[0].net; /* not const: its lock is taken */
+	LOCK_SCOPE(&n->lock);
+	return n->nsilent;
 }

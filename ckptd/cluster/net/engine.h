@@ -158,6 +158,7 @@ struct peer {
 	struct list messages;
 	uint64_t session_now; /* what the loop is to see */
 	bool open;            /* and whether it has a link */
+	bool silent;          /* it has not answered for a while (link/liveness.h) */
 	int rc;               /* why it ended */
 	uint64_t heard_last;  /* in it */
 	uint64_t drop;        /* session that the loop wants ended */
@@ -196,6 +197,7 @@ struct peer {
 	uint64_t heard;
 	uint64_t heard_by_others; /* those that doubt it, of this session */
 	struct liveness liveness;
+	bool told_silent;     /* as the loop knows it */
 	uint64_t clock_asked; /* the time of day, in this session; 0: it has answered */
 	uint64_t call_at;
 	unsigned failures; /* of calls, since ever: see credentials_call() */
@@ -234,6 +236,7 @@ struct net {
 	bool ask_clocks;             /* in the next turn */
 	bool stopping;
 	struct net_counts counts;
+	unsigned nsilent; /* peers */
 	struct local *locals;
 	unsigned nlocals;
 
@@ -303,6 +306,8 @@ void peer_ready(struct peer *p, struct link *l);
 bool peer_hello(struct peer *p, struct link *l, const struct hello *hello);
 void peer_end(struct peer *p, int rc);
 void peer_set_open(struct peer *p, bool open);
+/* With the lock. */
+void peer_set_silent(struct peer *p, bool silent);
 /* The next call is made at once. */
 void peer_call_now(struct peer *p);
 /* Makes the call that is due, or gives up the one that is on its way; then. */

@@ -48,10 +48,18 @@ void peer_set_open(struct peer *p, bool open)
 	p->open = open;
 }
 
+void peer_set_silent(struct peer *p, bool silent)
+{
+	if (p->silent != silent)
+		p->net->nsilent += silent ? 1 : -1u;
+	p->silent = silent;
+}
+
 static void say_session(struct peer *p, uint64_t session, int rc)
 {
 	LOCK_SCOPE(&p->net->lock);
 	p->session_now = session;
+	peer_set_silent(p, false);
 	p->open = session;
 	p->rc = rc;
 	p->heard_last = max_u64(p->heard, p->heard_by_others);

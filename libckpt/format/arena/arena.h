@@ -241,6 +241,8 @@ struct arena_head {
 	_Atomic uint32_t schedules_kept;         /* daemon: 1: it answers what is asked; 0: it is older */
 	_Alignas(64) struct arena_waited waited; /* unused where the library is older; stays where the daemon is */
 	_Alignas(64) struct arena_losses losses; /* the same */
+	/* daemon: until then no heartbeat is to be expected (ckptd/job/apart.h), ns of CLOCK_MONOTONIC; 0: it was always. Unused where the daemon is older. */
+	_Alignas(64) _Atomic uint64_t apart_ns;
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");

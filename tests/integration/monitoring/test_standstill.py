@@ -14,6 +14,7 @@ from loopback_cluster import loopback_cluster
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 STEP_MS, AT = 50, 40
+LAUNCHER_S = 15  # long enough for a busy machine to see the standstill first
 BUSY = 0.5  # seconds by which a busy machine may be late
 NODES = "ab"
 cases = Cases(tidy)
@@ -22,13 +23,14 @@ names = itertools.count()
 
 
 class Job:
-    """Two ranks on each node; at step AT `rank` does `how` until the gate is open."""
+    """Two ranks on each node; at that step `rank` does `how` until the gate is open. options: of ckpt run, by node."""
 
-    def __init__(self, daemons, rank, how):
+    def __init__(self, daemons, rank, how, at=AT, options=None):
         self.name, self.daemons = f"job{next(names)}", daemons
         self.gate = top / f"{self.name}.gate"
-        self.runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", self.name, "--socket", d.socket, "--", BIN / "stuck",
-                         STEP_MS, AT, rank, how, self.gate) for k, d in enumerate(daemons.values())]
+        self.runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", self.name, "--socket", d.socket,
+                         *(options or {}).get(name, ()), "--", BIN / "stuck", STEP_MS, at, rank, how, self.gate)
+                     for k, (name, d) in enumerate(daemons.items())]
 
     def on(self, daemon):
         done = subprocess.run([BIN / "ckpt", "ranks", "--socket", daemon.socket, "--job", self.name, "--json"], capture_output=True, text=True,
@@ -47,12 +49,13 @@ class Job:
         median, longest = max(map(statistics.median, recent)) / 1000, max(map(max, recent)) / 1000
         return max(2 * median + 1.8, 2 * longest + 5 * median)
 
-    def close(self):
+    def close(self, code=0):
+        """code: of the launchers; None: whatever it is, their daemon is gone."""
         self.gate.touch()
         for run in self.runs:
             run.child.terminate()
         for run in self.runs:
-            run.wait(0)
+            run.wait(code) if code is not None else run.child.wait(DEADLINE)
 
 
 def named(job, rank, where, what):
@@ -110,6 +113,23 @@ with loopback_cluster(NODES) as daemons:
                 over(job)
             finally:
                 job.close()
+
+
+def beat_age(daemon, job, rank):
+    return next(r["beat_age_ms"] for r in daemon.job(job.name)["ranks"] if r["rank"] == rank) / 1000
+
+
+with loopback_cluster(NODES) as daemons:
+    @case("while the coordinator cannot be reached no launcher takes a rank for one that hangs")
+    def _():
+        job = Job(daemons, 2, "absent", options={"b": ("--hang-timeout", LAUNCHER_S)})
+        try:
+            until(lambda: job.stands(daemons["b"]), "the standstill", pause=0.05)
+            daemons["a"].kill()
+            until(lambda: beat_age(daemons["b"], job, 2) > 2 * LAUNCHER_S, "the rank is silent for twice the time", DEADLINE)
+            equal(job.runs[1].err().count(" hangs: "), 0, job.runs[1].err())
+        finally:
+            job.close(None)
 
 
 sys.exit(cases.end())

@@ -61,6 +61,20 @@ static void rest(void)
 	begun = now;
 }
 
+Test(liveness, a_node_is_silent_when_an_answer_is_missing_for_a_quarter_of_the_limit)
+{
+	liveness_use(&l, now);
+	while (liveness_look(&l, now) != LIVENESS_ASK)
+		now += TICK_MS * MS;
+	cr_expect_not(liveness_silent(&l), "it has just been asked");
+	for (uint64_t asked = now; now <= asked + QUARTER_MS * MS; now += TICK_MS * MS)
+		cr_expect_eq(liveness_look(&l, now), LIVENESS_NOTHING);
+	cr_expect_eq(liveness_look(&l, now), LIVENESS_NOTHING);
+	cr_expect(liveness_silent(&l));
+	liveness_heard(&l, false, now);
+	cr_expect_not(liveness_silent(&l));
+}
+
 Test(liveness, a_session_that_is_used_is_asked_four_times_in_the_limit)
 {
 	liveness_use(&l, now);

@@ -1,0 +1,55 @@
+#include "launcher/launch.h"
+
+#include "base/clock.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define S CLOCK_NS_PER_S
+
+static struct launch launch;
+static struct launch_rank ranks[1];
+static struct arena_head *head;
+
+/* A rank of a job on one node, which has given its last heartbeat at 100 s. */
+static void setup(void)
+{
+	struct wire_arena_of m = {.rank = 0, .size = ARENA_HEAD};
+	struct err err = {""};
+	int fd = memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	cr_assert_eq(ftruncate(fd, ARENA_HEAD), 0);
+	head = mmap(NULL, sizeof(*head), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert_neq(head, MAP_FAILED);
+	cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	launch = (struct launch){.ranks = ranks, .options = {.hang_ns = 8 * S, .nodes = 1}, .nranks = 1};
+	held_init(&launch.held);
+	cr_assert_eq(held_take(&launch.held, &m, fd, &err), 0, "%s", err.text);
+	ranks[0] = (struct launch_rank){.stand = RANK_RUNNING};
+	launch.ranks[0].proc.started_ns = 90 * S;
+	head->flight.beat_ns = 100 * S;
+}
+
+static void teardown(void)
+{
+	munmap(head, sizeof(*head));
+	held_free(&launch.held);
+}
+
+TestSuite(launch_hang, .init = setup, .fini = teardown);
+
+Test(launch_hang, a_rank_hangs_so_long_after_its_last_heartbeat)
+{
+	cr_expect_eq(hang_next(&launch), 108 * S);
+	launch.options.hang_ns = 0;
+	cr_expect_eq(hang_next(&launch), UINT64_MAX);
+}
+
+Test(launch_hang, while_a_node_is_not_heard_no_rank_hangs_and_the_time_begins_anew)
+{
+	head->apart_ns = 130 * S;
+	cr_expect_eq(hang_next(&launch), 138 * S);
+	head->flight.beat_ns = 131 * S;
+	cr_expect_eq(hang_next(&launch), 139 * S);
+}
