@@ -163,6 +163,22 @@ static bool arm(struct standstill *s, const struct suspect *all, uint32_t n, con
 	return s->armed;
 }
 
+/* In the first steps of an epoch nothing is a measure but what a step of the job must fit in. 0: nothing is. */
+static uint64_t limit_of(const struct job *job, bool armed)
+{
+	uint64_t usual = silence_of(job), start = job->policy.hang_timeout_ms * CLOCK_NS_PER_MS;
+	return armed && usual ? usual : start ? max_u64(usual, start) : 0;
+}
+
+/* No heartbeat is missed of the time before the ranks have entered; nor of ranks that give none. */
+static void count_from_entry(const struct job *job, struct suspect *all, uint32_t n)
+{
+	if (!last_beat(all, n))
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		all[i].is.beat_ns = max_u64(all[i].is.beat_ns, job->entered_ns);
+}
+
 void standstill_tick(struct job *job, uint64_t now)
 {
 	struct standstill *s = &job->standstill;
@@ -172,7 +188,8 @@ void standstill_tick(struct job *job, uint64_t now)
 	if (all_at_work(job)) {
 		for (; n < job->nlocal; n++)
 			take(&all[n], &job->ranks[n]);
-		silence = arm(s, all, n, job) ? silence_of(job) : 0;
+		silence = limit_of(job, arm(s, all, n, job));
+		count_from_entry(job, all, n);
 	} else {
 		s->epoch = 0;
 	}

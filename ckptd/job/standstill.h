@@ -12,7 +12,8 @@
 
 struct job;
 
-/* The silence is so many steps, and so much more; once so many steps are known. The rest of 2 s is for the messages. */
+/* The silence is so many steps, and so much more; once so many steps are known, one of them in this epoch: until then it is hang-timeout. The rest of
+ * 2 s is for the messages. */
 enum { STANDSTILL_STEPS = 2, STANDSTILL_KNOWN = 8, STANDSTILL_SHORT = 5 };
 #define STANDSTILL_MORE_NS 1800000000ull
 

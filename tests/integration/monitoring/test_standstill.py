@@ -14,6 +14,7 @@ from loopback_cluster import loopback_cluster
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 STEP_MS, AT = 50, 40
+FEW, HANG_S = 3, 4  # steps that are too few for a measure of their own; what is the measure then
 LAUNCHER_S = 15  # long enough for a busy machine to see the standstill first
 BUSY = 0.5  # seconds by which a busy machine may be late
 NODES = "ab"
@@ -113,6 +114,21 @@ with loopback_cluster(NODES) as daemons:
                 over(job)
             finally:
                 job.close()
+
+
+with loopback_cluster(NODES, **{name: ("--hang-timeout", f"{HANG_S}s") for name in NODES}) as daemons:
+    @case("a rank that hangs in the first steps is named after the hang timeout")
+    def _():
+        job = Job(daemons, 2, "absent", at=FEW)
+        try:
+            for daemon in daemons.values():
+                stands = until(lambda d=daemon: job.stands(d), "the standstill", pause=0.05)
+                equal([stands["rank"], stands["node"]], [2, "b"], stands)
+                has(stands["text"], f"rank 2 on node b is waited for: last at step {FEW}, in no collective")
+                expect(stands["after_ms"] >= 1000 * HANG_S, stands)
+            over(job)
+        finally:
+            job.close()
 
 
 def beat_age(daemon, job, rank):

@@ -290,6 +290,48 @@ Test(standstill_job, too_few_steps_are_no_measure)
 	cr_assert_not(are_silent(200 * S));
 }
 
+/* ---- in the first steps of an epoch, where hang-timeout is the measure ---- */
+
+Test(standstill_job, a_hang_in_the_first_steps_is_known_after_the_hang_timeout)
+{
+	job.policy.hang_timeout_ms = 60000;
+	job.entered_ns = 99 * S;
+	beat(8, 100 * S);
+	cr_assert_not(are_silent(160 * S));
+	cr_assert(are_silent(160 * S + 1), "no step was made in this epoch");
+	beat(9, 161 * S);
+	cr_assert_eq(job.standstill.said.n, 0u);
+	cr_assert(are_silent(166 * S), "its own steps are the measure from now on");
+}
+
+Test(standstill_job, ranks_that_have_beaten_before_are_counted_from_their_entry)
+{
+	job.policy.hang_timeout_ms = 60000;
+	beat(8, 100 * S);
+	job.epoch = 3;
+	job.entered_ns = 190 * S;
+	cr_assert_not(are_silent(250 * S));
+	cr_assert(are_silent(251 * S));
+	cr_expect_eq(job.standstill.said.of[0].is.beat_ns, 61 * S, "since they have entered");
+}
+
+Test(standstill_job, with_few_steps_a_hang_is_known_after_the_hang_timeout)
+{
+	job.policy.hang_timeout_ms = 60000;
+	ranks[1].pace = (struct pace){0};
+	beat(8, 100 * S);
+	beat(9, 101 * S);
+	cr_assert_not(are_silent(161 * S));
+	cr_assert(are_silent(162 * S));
+}
+
+Test(standstill_job, ranks_that_give_no_heartbeats_do_not_stand_still)
+{
+	job.policy.hang_timeout_ms = 60000;
+	job.entered_ns = 99 * S;
+	cr_assert_not(are_silent(900 * S));
+}
+
 /* ---- what the coordinator says ---- */
 
 static void stand(void)
