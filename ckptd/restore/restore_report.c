@@ -74,6 +74,7 @@ void restore_scan(struct restore *restore)
 
 void restore_look(struct restore *restore, const struct peer_look *look)
 {
+	restore_cancel(restore); /* what an earlier order has begun gives its slots back, now or when it ends */
 	restore->step = look->step;
 	restore->back = look->back;
 	restore_note_asked(restore);

@@ -8,6 +8,7 @@
 #include "job/recovery_notes.h"
 #include "job/restoring.h"
 #include "job/saving.h"
+#include "replication/replication.h"
 #include "runtime/workers.h"
 #include "save/saves_private.h"
 
@@ -119,6 +120,33 @@ static unsigned used(uint32_t rank)
 static void damage(uint32_t rank)
 {
 	((uint8_t *)memory_slot(made.mem[rank], 0))[5] ^= 1;
+}
+
+/* Slots are claimed for both ranks, and the part of the first is on its way from another node. */
+static void begin_fetching(void)
+{
+	struct restore *restore = &job.restore;
+	for (uint32_t r = 0; r < job.nlocal; r++) {
+		restore->slots[r] = (uint32_t)memory_claim(made.mem[r], (struct step_id){.epoch = 2});
+		restore->claimed[r] = memory_get(made.mem[r]);
+	}
+	restore->state = RESTORE_PEER;
+	restore->lacking = 3;
+	restore->fetching = 1;
+}
+
+/* The worker of the next order may run when the last fetch of this one ends. */
+Test(restore_bring, the_next_order_to_look_leaves_no_slot_claimed)
+{
+	begin_fetching();
+	cr_assert_eq(used(0), 2);
+	restore_look(&job.restore, &(struct peer_look){.step = UINT64_MAX});
+	restore_fetched(&job.restore, 0, &(struct replica_fetched){.job = "main", .id = kept, .rc = -ECONNRESET});
+	restore_pump(&job.restore);
+	run_work();
+	cr_assert_eq(job.restore.state, RESTORE_FOUND);
+	cr_expect(!job.restore.claimed[0] && !job.restore.claimed[1]);
+	cr_expect(used(0) == 1 && used(1) == 1, "what is kept, and nothing else");
 }
 
 Test(restore_bring, what_memory_has_is_checked_and_stays_where_it_is)
