@@ -125,30 +125,47 @@ void former_found(const struct former *list, bool (*wanted)(void *arg, struct st
 		}
 }
 
-bool former_source(struct former *list, struct step_id id, struct former_source *out)
+int former_source_make(struct former_source *source, uint32_t n)
+{
+	source->n = 0;
+	source->mems = calloc(n ? n : 1, sizeof(struct memory *));
+	source->slots = calloc(n ? n : 1, sizeof(*source->slots));
+	if (source->mems && source->slots)
+		return 0;
+	former_source_end(source);
+	return -ENOMEM;
+}
+
+void former_source_add(struct former_source *source, struct memory *mem, uint32_t slot)
+{
+	source->slots[source->n] = slot;
+	source->mems[source->n++] = memory_get(mem);
+	if (mem->head && mem->head->slots[slot].flags & SLOT_NO_BLOBS)
+		source->saved_world = (uint32_t)min_u64(source->saved_world, mem->table->reg.rank);
+}
+
+int former_source(struct former *list, struct step_id id, struct former_source *out)
 {
 	struct former *former;
 	const struct former_step *step = former_find(list, id, &former);
 	if (!step)
-		return false;
-	*out = (struct former_source){.id = id,
-				      .world = former->world,
-				      .saved_world = former->world,
-				      .n = former->nlocal,
-				      .partial = step->partial};
-	memcpy(out->slots, step->slots, sizeof(out->slots));
-	for (uint32_t r = 0; r < out->n; r++) {
-		struct memory *mem = out->mems[r] = memory_get(former->mems[r]);
-		if (mem->head->slots[out->slots[r]].flags & SLOT_NO_BLOBS)
-			out->saved_world = (uint32_t)min_u64(out->saved_world, mem->table->reg.rank);
-	}
-	return true;
+		return -ENOENT;
+	*out = (struct former_source){
+		.id = id, .world = former->world, .saved_world = former->world, .partial = step->partial};
+	int rc = former_source_make(out, former->nlocal);
+	for (uint32_t r = 0; !rc && r < former->nlocal; r++)
+		former_source_add(out, former->mems[r], step->slots[r]);
+	return rc;
 }
 
 void former_source_end(struct former_source *source)
 {
 	for (uint32_t r = 0; r < source->n; r++)
 		memory_put(source->mems[r]);
+	free(source->mems);
+	free(source->slots);
+	source->mems = NULL;
+	source->slots = NULL;
 	source->n = 0;
 }
 

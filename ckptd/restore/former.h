@@ -54,14 +54,15 @@ struct formers {
 	struct former *first;
 };
 
-/* One step of one of them, for a worker. The memories are references. */
+/* One step of one of them, for a worker. The memories are references. Or what is in memory of a former world, on whatever nodes
+ * (restore/recut.h): then several may be of one rank. */
 struct former_source {
 	struct step_id id;
 	uint32_t world, n;
 	uint32_t saved_world; /* of which the blobs of ranks are there */
 	bool partial;
-	struct memory *mems[WIRE_LOCAL_MAX];
-	uint32_t slots[WIRE_LOCAL_MAX];
+	struct memory **mems; /* n of each */
+	uint32_t *slots;
 };
 
 /* Its arenas are memory in use, from now until it is freed. */
@@ -97,19 +98,26 @@ const char *former_text(const struct former *former, char *dst, size_t size);
 /* What can be restored from them; what the job has in its own arenas is not repeated. */
 void former_found(const struct former *list, bool (*wanted)(void *arg, struct step_id id), void *arg,
 		  struct peer_restore_candidates *found);
-/* False: none has this one. */
-bool former_source(struct former *list, struct step_id id, struct former_source *out);
+/* -ENOENT: none has this one. -ENOMEM. */
+int former_source(struct former *list, struct step_id id, struct former_source *out);
+/* Room for n parts, of which there are none yet. -ENOMEM. */
+int former_source_make(struct former_source *source, uint32_t n);
+/* One more of them: a reference is taken. */
+void former_source_add(struct former_source *source, struct memory *mem, uint32_t slot);
 void former_source_end(struct former_source *source);
 void former_damaged(struct former *list, struct step_id id);
 
 /* Fills one slot of each rank, digests included; `there` hears of what stands in a slot. -EINVAL: the tables do not fit each other, both
- * sides named; -EBADMSG: it is damaged. On a worker. */
+ * sides named; -EBADMSG: it is damaged, and *bad (NULL: nobody asks) says which part is. Nothing is written then. On a worker. */
 struct former_target {
 	struct memory *const *mems;
 	const uint32_t *slots;
 	uint32_t n;
 	void (*there)(const struct former_target *target, uint32_t rank, uint64_t first, uint64_t count);
 };
-int former_read(const struct former_source *source, const struct former_target *target, struct err *err);
+int former_read(const struct former_source *source, const struct former_target *target, uint32_t *bad, struct err *err);
+/* Whether all that the ranks want is there. -ENODATA: some of it is not, as far as it was looked at. -EINVAL: the tables contradict each other,
+ * whatever else there is. On a worker. */
+int former_covers(const struct former_source *source, const struct former_target *target, struct err *err);
 
 #endif

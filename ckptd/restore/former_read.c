@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/threads.h"
+#include "restore/piece_walk.h"
 #include "restore/sized_blobs.h"
 
 #include <stdatomic.h>
@@ -25,6 +26,7 @@ struct reading {
 	size_t nsaved;
 	struct part_of *wanted; /* nwanted */
 	size_t nwanted;
+	uint32_t *bad;
 	_Atomic size_t next; /* of wanted */
 	struct err *err;
 };
@@ -45,7 +47,9 @@ static int by_name(const void *a, const void *b, void *context)
 {
 	const struct former_source *source = context;
 	const struct part_of *x = a, *y = b;
-	return strcmp(entry_of(source->mems[x->rank], x->piece)->name, entry_of(source->mems[y->rank], y->piece)->name);
+	int order = strcmp(entry_of(source->mems[x->rank], x->piece)->name,
+			   entry_of(source->mems[y->rank], y->piece)->name);
+	return order ? order : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 static struct part_of *list_pieces(struct memory *const *mems, uint32_t n, size_t *count)
@@ -89,10 +93,10 @@ static const struct part_of *next_saved(const struct reading *r, const struct en
 /* ---- whether that is what is wanted ---------------------------------------------------------------------------- */
 
 /* Of ranks on several nodes this one has a part: another may have the tensor. */
-static int refuse_missing(const struct reading *r, const struct entry *entry, uint32_t rank)
+static int say_missing(const struct reading *r, const struct entry *entry, uint32_t rank)
 {
 	struct step_id id = r->source->id;
-	return err_set(r->err, -EINVAL,
+	return err_set(r->err, -ENODATA,
 		       "tensor %s, which rank %u wants, is not in %sstep %lu epoch %u, left in memory by a world of %u",
 		       entry->name, rank, r->source->n < r->source->world ? "this node's part of " : "",
 		       (unsigned long)id.step, id.epoch, r->source->world);
@@ -109,11 +113,11 @@ static int refuse_type(const struct reading *r, const struct entry *entry, uint3
 		       shape_text(&has->shape, b, sizeof(b)));
 }
 
-static int refuse_hole(const struct reading *r, const struct entry *entry, uint32_t rank, uint64_t lacking)
+static int say_hole(const struct reading *r, const struct entry *entry, uint32_t rank, uint64_t lacking)
 {
 	struct step_id id = r->source->id;
 	return err_set(
-		r->err, -EINVAL,
+		r->err, -ENODATA,
 		"tensor %s: %lu of the elements that rank %u wants are not in this node's memory of step %lu epoch "
 		"%u, which %u ranks have left",
 		entry->name, (unsigned long)lacking, rank, (unsigned long)id.step, id.epoch, r->source->world);
@@ -131,31 +135,60 @@ static const uint8_t *data_of(const struct reading *r, const struct part_of *sav
 	return memory_slot(mem, r->source->slots[saved->rank]) + piece_of(mem, saved->piece)->slot_at;
 }
 
+/* Saved pieces of the entry, from `first` to before `end`. NULL: no memory. */
+static struct walk_source *list_sources(const struct reading *r, size_t first, size_t end)
+{
+	struct walk_source *sources = calloc(end > first ? end - first : 1, sizeof(*sources));
+	for (size_t i = first; sources && i < end; i++) {
+		const struct part_of *saved = &r->saved[i];
+		sources[i - first] =
+			(struct walk_source){.region = &piece_of(r->source->mems[saved->rank], saved->piece)->region,
+					     .part = saved->rank,
+					     .piece = saved->piece};
+	}
+	return sources;
+}
+
+/* Of a blob of changing size all that was saved is needed, since its length stands in the first of its pieces. */
+static int check_there(const struct reading *r, const struct part_of *want, size_t first, size_t end)
+{
+	const struct memory *mem = r->target->mems[want->rank];
+	const struct entry *entry = entry_of(mem, want->piece), *has;
+	has = entry_of(r->source->mems[r->saved[first].rank], r->saved[first].piece);
+	struct region whole = region_whole(&has->shape);
+	const struct region *region = entry->sized ? &whole : &piece_of(mem, want->piece)->region;
+	AUTO_FREE struct walk_source *sources = list_sources(r, first, end);
+	if (!sources)
+		return err_set(r->err, -ENOMEM, "no memory to plan a restore");
+	uint64_t lacking =
+		piece_walk(&has->shape, region, region_volume(&has->shape, region), sources, end - first, NULL, NULL);
+	return lacking ? say_hole(r, entry, mem->table->reg.rank, lacking) : 0;
+}
+
+static bool fits(const struct entry *entry, const struct entry *has, const struct entry *first)
+{
+	return has->dtype == entry->dtype && has->sized == entry->sized &&
+	       shape_equal(&has->shape, entry->sized ? &first->shape : &entry->shape);
+}
+
 static int check_wanted(const struct reading *r, const struct part_of *want)
 {
 	const struct memory *mem = r->target->mems[want->rank];
-	const struct entry *entry = entry_of(mem, want->piece);
-	const struct region *region = &piece_of(mem, want->piece)->region;
+	const struct entry *entry = entry_of(mem, want->piece), *head = NULL;
 	const struct part_of *saved;
 	uint32_t rank = mem->table->reg.rank;
-	uint64_t there = 0, volume = region_volume(&entry->shape, region);
 	size_t at = find_name(r, entry->name), first = at;
-	if (!volume)
+	if (!region_volume(&entry->shape, &piece_of(mem, want->piece)->region))
 		return 0;
 	while ((saved = next_saved(r, entry, &at))) {
-		const struct memory *from = r->source->mems[saved->rank];
-		const struct entry *has = entry_of(from, saved->piece);
-		if (has->dtype != entry->dtype || has->sized != entry->sized ||
-		    (!entry->sized && !shape_equal(&has->shape, &entry->shape)))
+		const struct entry *has = entry_of(r->source->mems[saved->rank], saved->piece);
+		head = head ? head : has;
+		if (!fits(entry, has, head))
 			return refuse_type(r, entry, rank, has);
-		there +=
-			entry->sized ? 0 : overlap_volume(&entry->shape, &piece_of(from, saved->piece)->region, region);
 	}
 	if (is_new(r, entry, rank))
 		return 0;
-	if (at == first)
-		return refuse_missing(r, entry, rank);
-	return !entry->sized && there < volume ? refuse_hole(r, entry, rank, volume - there) : 0;
+	return at == first ? say_missing(r, entry, rank) : check_there(r, want, first, at);
 }
 
 /* An entry of which a rank has no piece is wanted all the same, but not by it. */
@@ -176,6 +209,8 @@ static int check_digests(const struct reading *r)
 		if (slot_check(mem, r->source->slots[k], &bad))
 			continue;
 		memory_name_leaf(mem, bad, name, sizeof(name));
+		if (r->bad)
+			*r->bad = k;
 		return err_set(r->err, -EBADMSG, "step %lu, left in memory by a world of %u, is damaged: %s",
 			       (unsigned long)r->source->id.step, r->source->world, name);
 	}
@@ -214,18 +249,47 @@ static int check_sizes(const struct reading *r)
 
 /* ---- the copy -------------------------------------------------------------------------------------------------- */
 
+/* Where a wanted piece stands. */
+struct copy_to {
+	const struct reading *reading;
+	uint8_t *dst;
+	unsigned size; /* of an element */
+};
+
+static void copy_run(void *arg, const struct walk_source *source, const struct region_run *run)
+{
+	const struct copy_to *to = arg;
+	const struct part_of saved = {source->part, source->piece};
+	memcpy(to->dst + run->dst * to->size, data_of(to->reading, &saved) + run->src * to->size,
+	       run->count * to->size);
+}
+
+/* What several have is the same in all of them. */
 static void copy_from(const struct reading *r, const struct part_of *saved, const struct entry *entry,
 		      const struct region *region, uint8_t *dst)
 {
-	const struct memory *mem = r->source->mems[saved->rank];
-	const struct layout_piece *piece = piece_of(mem, saved->piece);
-	const uint8_t *src = data_of(r, saved);
-	unsigned size = dtype_size(entry->dtype);
-	struct overlap o;
+	struct copy_to to = {r, dst, dtype_size(entry->dtype)};
+	const struct layout_piece *piece = piece_of(r->source->mems[saved->rank], saved->piece);
+	struct walk_source source = {.part = saved->rank, .piece = saved->piece};
 	struct region_run run;
-	overlap_init(&o, &entry->shape, &piece->region, region);
-	while (overlap_next(&o, &run))
-		memcpy(dst + run.dst * size, src + run.src * size, run.count * size);
+	overlap_init(&source.overlap, &entry->shape, &piece->region, region);
+	while (overlap_next(&source.overlap, &run))
+		copy_run(&to, &source, &run);
+}
+
+/* All of it is there (check_there). */
+static void copy_all(const struct reading *r, const struct entry *entry, const struct region *region, uint8_t *dst)
+{
+	struct copy_to to = {r, dst, dtype_size(entry->dtype)};
+	size_t first = find_name(r, entry->name), end = first;
+	while (next_saved(r, entry, &end))
+		;
+	AUTO_FREE struct walk_source *sources = list_sources(r, first, end);
+	if (sources)
+		piece_walk(&entry->shape, region, region_volume(&entry->shape, region), sources, end - first, copy_run,
+			   &to);
+	for (size_t i = first; !sources && i < end; i++)
+		copy_from(r, &r->saved[i], entry, region, dst);
 }
 
 /* The same of a blob of changing size, of which each side is a range. */
@@ -253,8 +317,10 @@ static void copy_piece(const struct reading *r, const struct part_of *want)
 	bool absent = is_new(r, entry, mem->table->reg.rank);
 	if (absent || entry->sized)
 		memset(dst, 0, piece->bytes);
-	while (!absent && (saved = next_saved(r, entry, &at)))
-		(entry->sized ? copy_sized : copy_from)(r, saved, entry, &piece->region, dst);
+	if (!absent && !entry->sized)
+		copy_all(r, entry, &piece->region, dst);
+	while (!absent && entry->sized && (saved = next_saved(r, entry, &at)))
+		copy_sized(r, saved, entry, &piece->region, dst);
 	uint64_t leaves = leaf_count(piece->bytes);
 	if (!leaves)
 		return;
@@ -282,22 +348,44 @@ static void tell_began(const struct former_source *source, const struct former_t
 		memory_tell_began(target->mems[k], target->slots[k], began);
 }
 
-int former_read(const struct former_source *source, const struct former_target *target, struct err *err)
+static int list_all(struct reading *r)
+{
+	r->saved = list_pieces(r->source->mems, r->source->n, &r->nsaved);
+	r->wanted = list_pieces(r->target->mems, r->target->n, &r->nwanted);
+	if (!r->saved || !r->wanted)
+		return err_set(r->err, -ENOMEM, "no memory to plan a restore");
+	qsort_r(r->saved, r->nsaved, sizeof(*r->saved), by_name, (void *)r->source);
+	return check_all(r);
+}
+
+static void free_lists(struct reading *r)
+{
+	free(r->saved);
+	free(r->wanted);
+}
+
+int former_covers(const struct former_source *source, const struct former_target *target, struct err *err)
 {
 	struct reading r = {.source = source, .target = target, .err = err};
-	AUTO_FREE struct part_of *saved = r.saved = list_pieces(source->mems, source->n, &r.nsaved);
-	AUTO_FREE struct part_of *wanted = r.wanted = list_pieces(target->mems, target->n, &r.nwanted);
-	if (!saved || !wanted)
-		return err_set(err, -ENOMEM, "no memory to plan a restore");
-	qsort_r(saved, r.nsaved, sizeof(*saved), by_name, (void *)source);
-	int rc = check_all(&r);
+	int rc = list_all(&r);
+	free_lists(&r);
+	return rc;
+}
+
+int former_read(const struct former_source *source, const struct former_target *target, uint32_t *bad, struct err *err)
+{
+	struct reading r = {.source = source, .target = target, .err = err, .bad = bad};
+	int rc = list_all(&r);
+	if (rc == -ENODATA)
+		rc = -EINVAL;
 	if (!rc)
 		rc = check_digests(&r);
 	if (!rc)
 		rc = check_sizes(&r);
-	if (rc)
-		return rc;
-	tell_began(source, target);
-	threads_run(threads_default((unsigned)min_u64(r.nwanted, THREADS_MAX)), copy_pieces, &r);
-	return 0;
+	if (!rc) {
+		tell_began(source, target);
+		threads_run(threads_default((unsigned)min_u64(r.nwanted, THREADS_MAX)), copy_pieces, &r);
+	}
+	free_lists(&r);
+	return rc;
 }

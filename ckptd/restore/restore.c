@@ -298,8 +298,13 @@ void restore_peers_done(struct restore *restore)
 static bool try_former(struct restore *restore)
 {
 	struct former_source source;
-	if (!former_source(*restore->of.former, restore->bring.id, &source))
+	int rc = former_source(*restore->of.former, restore->bring.id, &source);
+	if (rc == -ENOENT)
 		return false;
+	if (rc) {
+		give_up(restore, rc, "no memory to recover");
+		return true;
+	}
 	if (source.partial && restore->bring.stored) {
 		former_source_end(&source);
 		return false;

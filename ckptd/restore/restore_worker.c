@@ -110,7 +110,7 @@ static void read_former(struct restore_work *w)
 	w->partial = former_has_more(w);
 	tell_no_blobs(w);
 	w->rc = failpoint("recover.memory", NULL) ? err_set(&w->err, -EBADMSG, "the memory of former ranks is damaged")
-						  : former_read(&w->former, &target, &w->err);
+						  : former_read(&w->former, &target, NULL, &w->err);
 }
 
 /* ---- what storage has ------------------------------------------------------------------------------------------ */

@@ -22,9 +22,10 @@ static const struct step_id kept = {10, 1};
 static void setup(void)
 {
 	maker_new(&made, kept);
-	source = (struct former_source){.id = kept, .world = MAKER_WORLD, .saved_world = MAKER_WORLD, .n = MAKER_WORLD};
+	source = (struct former_source){.id = kept, .world = MAKER_WORLD, .saved_world = MAKER_WORLD};
+	cr_assert_eq(former_source_make(&source, MAKER_WORLD), 0);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
-		source.mems[r] = made.mem[r];
+		former_source_add(&source, made.mem[r], 0);
 	nranks = 0;
 	err = (struct err){{0}};
 }
@@ -33,6 +34,7 @@ static void teardown(void)
 {
 	for (uint32_t r = 0; r < nranks; r++)
 		memory_put(mems[r]);
+	former_source_end(&source);
 	maker_free(&made);
 }
 
@@ -61,6 +63,7 @@ static void make_arenas(struct registration *regs, uint32_t n)
 }
 
 static _Atomic uint64_t told;
+static uint32_t bad;
 
 static void there(const struct former_target *target, uint32_t rank, uint64_t first, uint64_t count)
 {
@@ -72,7 +75,7 @@ static int fill(void)
 {
 	const struct former_target target = {.mems = mems, .slots = slots, .n = nranks, .there = there};
 	told = 0;
-	return former_read(&source, &target, &err);
+	return former_read(&source, &target, &bad, &err);
 }
 
 /* All elements of a tensor, by their numbers, out of the pieces of some ranks. */
@@ -109,14 +112,14 @@ static void expect_same(const char *name, size_t bytes)
 
 static void expect_whole(void)
 {
-	uint64_t bad, leaves = 0;
+	uint64_t leaf, leaves = 0;
 	expect_same("w", ROWS * 8);
 	expect_same("shared", SHARED * 4);
 	expect_same("config", 100);
 	expect_same("rng@00000", 32);
 	for (uint32_t r = 0; r < nranks; r++) {
-		cr_expect(slot_check(mems[r], slots[r], &bad), "the digests of rank %u are wrong from leaf %lu on", r,
-			  (unsigned long)bad);
+		cr_expect(slot_check(mems[r], slots[r], &leaf), "the digests of rank %u are wrong from leaf %lu on", r,
+			  (unsigned long)leaf);
 		leaves += mems[r]->layout.nleaves;
 	}
 	cr_expect_eq(told, leaves, "%lu of %lu leaves were told of", (unsigned long)told, (unsigned long)leaves);
@@ -213,7 +216,7 @@ Test(former, what_another_node_has_is_refused)
 {
 	struct registration reg = rank_of(0, 1, 0, ROWS, 0, 500);
 	make_arenas(&reg, 1);
-	source.n = 1;
+	memory_put(source.mems[--source.n]);
 	cr_expect_eq(fill(), -EINVAL);
 	cr_expect(says("tensor w: 40000 of the elements that rank 0 wants", "not in this node's memory"), "%s",
 		  err.text);
@@ -226,6 +229,55 @@ Test(former, damage_is_found_before_anything_is_copied)
 	memory_slot(made.mem[1], 0)[70000] ^= 1;
 	cr_expect_eq(fill(), -EBADMSG);
 	cr_expect(strstr(err.text, "is damaged: tensor 'w' of rank 1"), "%s", err.text);
+	cr_expect_eq(bad, 1);
 	cr_expect_eq(told, 0);
 	cr_expect_eq(memory_slot(mems[0], slots[0])[0], 0xa5, "something was copied all the same");
+}
+
+/* ---- parts that hold the same ------------------------------------------------------------------------------------ */
+
+/* Once more of rank 0: the second half of "w" once more, and all of what is shared. */
+static struct memory *a_third_part(void)
+{
+	struct registration reg = rank_of(0, MAKER_WORLD, MAKER_ROWS, MAKER_ROWS, 0, 500);
+	struct memory *part;
+	make_arenas(&reg, 1);
+	cr_assert_eq(fill(), 0, "%s", err.text);
+	part = mems[0];
+	nranks = 0;
+	return part;
+}
+
+/* Counted, the elements that two parts have twice would stand for those that nobody has. */
+Test(former, what_two_have_twice_is_not_taken_for_what_is_lacking)
+{
+	struct memory *part = a_third_part();
+	struct registration reg = rank_of(0, 1, 0, ROWS, 0, 500);
+	const struct former_target target = {.mems = mems, .slots = slots, .n = 1, .there = there};
+	make_arenas(&reg, 1);
+	memory_put(source.mems[0]);
+	source.mems[0] = part;
+	cr_expect_eq(former_covers(&source, &target, &err), -ENODATA);
+	cr_expect_eq(fill(), -EINVAL);
+	cr_expect(says("tensor w: 40000 of the elements", "not in this node's memory"), "%s", err.text);
+	cr_expect_eq(memory_slot(mems[0], slots[0])[0], 0xa5, "something was copied all the same");
+}
+
+Test(former, what_several_have_is_read_once_and_whole)
+{
+	struct former_source more;
+	struct memory *part = a_third_part();
+	struct registration reg = rank_of(0, 1, 0, ROWS, 0, 500);
+	cr_assert_eq(former_source_make(&more, 3), 0);
+	more.id = kept;
+	more.world = more.saved_world = MAKER_WORLD;
+	former_source_add(&more, part, 0);
+	for (uint32_t r = 0; r < MAKER_WORLD; r++)
+		former_source_add(&more, source.mems[r], source.slots[r]);
+	former_source_end(&source);
+	memory_put(part);
+	source = more;
+	make_arenas(&reg, 1);
+	cr_assert_eq(fill(), 0, "%s", err.text);
+	expect_whole();
 }
