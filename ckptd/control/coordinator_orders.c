@@ -86,6 +86,7 @@ static void surveyed(void *arg, const struct replica_surveyed *s)
 		return;
 	survey.unheard = host_unheard(host, s);
 	survey.parted = membership_parted(host->control, host->job);
+	survey.planned = membership_plan(host->control, host->job);
 	snprintf(survey.names, sizeof(survey.names), "%s", s->names);
 	if (!found) /* as if nobody had answered */
 		survey = (struct coord_survey){.epoch = s->epoch, .unheard = 1, .names = "no memory"};

@@ -162,8 +162,8 @@ bool membership_unfit(struct membership *m)
 void membership_lose(struct membership *m)
 {
 	snprintf(m->lost, sizeof(m->lost),
-		 "there is no store, and no node has room for all ranks of one that has lost some: what memory had was "
-		 "divided among them");
+		 "there is no store, and no node has room for all ranks of one that has lost some: what memory has was "
+		 "divided among them, and can be cut anew only if all of it is there");
 	log_warn("job %s: %s", m->job, m->lost);
 }
 

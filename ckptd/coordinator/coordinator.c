@@ -52,6 +52,7 @@ void coord_free(struct coord *c)
 	coord_saves_free(c);
 	coord_spill_free(c);
 	candidates_clear(&c->restore.candidates);
+	free(c->restore.held);
 	free(c->standstill.all);
 	straggling_end(&c->straggling);
 	free(c->nodes);

@@ -57,6 +57,7 @@ struct coord_survey {
 	size_t n;
 	uint32_t unheard; /* nodes that are not there, or have not answered, by name */
 	char names[64];
+	bool planned; /* the job goes on by a plan: whoever comes registers what was saved (control/membership.h) */
 	bool parted; /* ranks share a node with others than before, after all that could be brought to storage was: the rest is given up */
 };
 

@@ -34,14 +34,14 @@ struct coord_restore {
 	struct rollbacks back; /* what they give up is not wanted */
 	struct candidates candidates;
 	struct peer_choice choice;
-	bool surveyed, parted;
+	bool surveyed, planned, parted;
 	bool passed_over; /* something that may not be taken for lost */
 	bool others;      /* the job has saved something, which is not what is wanted */
 	uint32_t unheard; /* nodes that may hold copies, by name */
 	char names[64];
-	struct step_id
-		elsewhere; /* the newest that other nodes hold in full, as copies of a world of another size; epoch 0: none */
-	uint32_t elsewhere_world;
+	struct coord_held *held; /* what the survey has found, of all worlds (coordinator/other_world.h) */
+	size_t nheld;
+	uint32_t recut; /* the world of which the choice is cut anew; 0: it is of the ranks themselves */
 	int storage_rc; /* the store could not be read */
 	int rc;         /* of the fetch: the worst that a node has reported */
 	char text[WIRE_TEXT_MAX];
@@ -241,6 +241,10 @@ void coord_replicated(struct coord *c, struct coord_from from, struct step_id id
 void coord_look(struct coord *c, uint64_t step);
 /* Enters what is newer than restore.choice, older than `before`, and cannot be had, into what was passed over. */
 void coord_tell_gaps(struct coord *c, const uint32_t *owners, struct step_id before);
+/* The newest of another world, of which a part is lacking. */
+void coord_tell_other_gap(struct coord *c);
+void coord_add_why(char *why, const char *text);
+struct coord_survey coord_held_of(const struct coord_restore *r);
 
 /* coordinator/skipped_saves.c: some rank has no part of it, and never will. */
 bool coord_was_left_out(const struct coord *c, struct step_id id);

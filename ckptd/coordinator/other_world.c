@@ -5,18 +5,24 @@
 
 #include <stdlib.h>
 
-static bool holds_all(const struct coord_survey *survey, struct step_id id, uint32_t world)
+/* A rank whose part nobody has, or that could not be found out; world: there is none. */
+static uint32_t lacking(const struct coord_survey *survey, struct step_id id, uint32_t world)
 {
 	AUTO_FREE bool *held = calloc(max_u64(world, 1), sizeof(*held));
-	uint32_t n = 0;
 	for (size_t i = 0; held && i < survey->n; i++) {
 		const struct coord_held *f = &survey->found[i];
-		if (f->world != world || f->rank >= world || held[f->rank] || step_compare(f->id, id) != 0)
-			continue;
-		held[f->rank] = true;
-		n++;
+		if (f->world == world && f->rank < world && !step_compare(f->id, id))
+			held[f->rank] = true;
 	}
-	return n == world;
+	for (uint32_t r = 0; r < world; r++)
+		if (!held || !held[r])
+			return r;
+	return world;
+}
+
+bool other_world_whole(const struct coord_survey *survey, struct step_id id, uint32_t world)
+{
+	return lacking(survey, id, world) == world;
 }
 
 /* The newest below. */
@@ -40,10 +46,32 @@ struct step_id other_world_newest(const struct coord_survey *survey, uint32_t wo
 				  const struct rollbacks *back, uint32_t *other)
 {
 	const struct coord_held *held = newest_below(survey, world, wanted, back, NULL);
-	while (held && !holds_all(survey, held->id, held->world))
+	while (held && !other_world_whole(survey, held->id, held->world))
 		held = newest_below(survey, world, wanted, back, &held->id);
 	if (!held)
 		return (struct step_id){0};
 	*other = held->world;
 	return held->id;
+}
+
+bool other_world_gap(const struct coord_survey *survey, uint32_t world, uint64_t wanted, const struct rollbacks *back,
+		     struct step_id than, struct other_gap *gap)
+{
+	const struct coord_held *held = newest_below(survey, world, wanted, back, NULL);
+	while (held && step_compare(held->id, than) > 0) {
+		*gap = (struct other_gap){held->id, held->world, lacking(survey, held->id, held->world)};
+		if (gap->rank < gap->world)
+			return true;
+		held = newest_below(survey, world, wanted, back, &held->id);
+	}
+	return false;
+}
+
+void other_world_pass_over(struct coord_held *held, size_t *n, struct step_id id, uint32_t world)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < *n; i++)
+		if (held[i].world != world || step_compare(held[i].id, id) != 0)
+			held[kept++] = held[i];
+	*n = kept;
 }

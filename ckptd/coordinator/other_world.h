@@ -1,4 +1,5 @@
-/* Copies that nodes hold of a world of another size. The present ranks cannot be given them, nor may they be told that there is nothing newer. */
+/* What memory has of a step as a world of another size, or another division of the ranks, has left it: copies, and arenas of former ranks. The
+ * present ranks are given it cut anew (restore/recut.h), if each part of it is there. */
 #ifndef CKPTD_COORDINATOR_OTHER_WORLD_H
 #define CKPTD_COORDINATOR_OTHER_WORLD_H
 
@@ -8,5 +9,16 @@
  * Not what `back` gives up. */
 struct step_id other_world_newest(const struct coord_survey *survey, uint32_t world, uint64_t wanted,
 				  const struct rollbacks *back, uint32_t *other);
+/* Each part of the step is held, of this world. */
+bool other_world_whole(const struct coord_survey *survey, struct step_id id, uint32_t world);
+/* The newest of such a world that is newer than `than`, and of which a part is lacking. False: there is none. */
+struct other_gap {
+	struct step_id id;
+	uint32_t world, rank; /* of which nobody has the part */
+};
+bool other_world_gap(const struct coord_survey *survey, uint32_t world, uint64_t wanted, const struct rollbacks *back,
+		     struct step_id than, struct other_gap *gap);
+/* It cannot be had. */
+void other_world_pass_over(struct coord_held *held, size_t *n, struct step_id id, uint32_t world);
 
 #endif

@@ -4,16 +4,8 @@
 #include "coordinator/other_world.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum { GAPS_TOLD = 3 };
-
-static void add_why(char *why, const char *text)
-{
-	size_t at = strlen(why);
-	if (*text && at + 8 < WIRE_TEXT_MAX)
-		snprintf(why + at, WIRE_TEXT_MAX - at, "%s%.*s", at ? "; " : "", (int)(WIRE_TEXT_MAX - at - 3), text);
-}
 
 /* ---- the barrier ----------------------------------------------------------------------------------------------- */
 
@@ -35,6 +27,7 @@ void coord_restore_forget(struct coord *c)
 {
 	coord_spill_interrupt(c);
 	candidates_clear(&c->restore.candidates);
+	free(c->restore.held);
 	c->restore = (struct coord_restore){0};
 	coord_each(c, n) c->nodes[n].restoring = c->nodes[n].answered = false;
 }
@@ -102,10 +95,11 @@ static void look_at_given_up(struct coord *c)
 	snprintf(text, sizeof(text),
 		 "the job went back to step %lu of epoch %u, and nothing intact is left that is as old",
 		 (unsigned long)to.step, to.epoch);
-	add_why(r->choice.why, text);
+	coord_add_why(r->choice.why, text);
 	candidates_clear(&r->candidates);
 	r->back = (struct rollbacks){0};
 	r->surveyed = r->others = false;
+	r->nheld = 0;
 	look(c);
 }
 
@@ -154,6 +148,7 @@ static void refuse_rest(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
 	bool all_known = !r->storage_rc && !r->unheard;
+	bool some = !candidates_is_empty(&r->candidates) || r->nheld;
 	bool asked = r->others || (r->step != STEP_NEWEST && !candidates_is_empty(&r->candidates));
 	char text[WIRE_TEXT_MAX];
 	if (r->back.n && r->others && all_known && r->step == STEP_NEWEST)
@@ -162,7 +157,7 @@ static void refuse_rest(struct coord *c)
 		refuse(c, -EBADMSG, "no intact checkpoint is left");
 	else if (r->storage_rc)
 		refuse(c, r->storage_rc == -ENOMEM ? -ENOMEM : -EIO, "the store cannot be read");
-	else if (r->unheard && (c->has_saved || asked || !candidates_is_empty(&r->candidates))) {
+	else if (r->unheard && (c->has_saved || asked || some)) {
 		snprintf(text, sizeof(text),
 			 "nothing to restore is found, and nodes that may hold copies are not there: %s", r->names);
 		refuse(c, -EIO, text);
@@ -185,39 +180,60 @@ static void list_holders(struct coord *c, uint32_t node, struct peer_restore_fet
 	}
 }
 
-/* Newer steps that some node has a part of, since the last choice. */
-void coord_tell_gaps(struct coord *c, const uint32_t *owners, struct step_id before)
-{
-	struct coord_restore *r = &c->restore;
-	struct candidates_gap gaps[GAPS_TOLD];
-	uint32_t n = candidates_gaps(&r->candidates, c->world, owners, r->choice.id, before, gaps, GAPS_TOLD);
-	for (uint32_t i = 0; i < n; i++) {
-		char text[WIRE_TEXT_MAX];
-		snprintf(text, sizeof(text), "step %lu epoch %u: nobody has the part of rank %u",
-			 (unsigned long)gaps[i].id.step, gaps[i].id.epoch, gaps[i].rank);
-		add_why(r->choice.why, text);
-	}
-}
-
 /* What could be brought to storage before the nodes of the job changed is there, and the rest is given up. */
 static bool is_given_up(const struct coord *c)
 {
 	return c->restore.parted || c->preface[0];
 }
 
-/* Copies fit a world of their own size only. That they cannot be used here makes nothing older the newest. */
-static bool refuse_elsewhere(struct coord *c)
+/* ---- of another world ------------------------------------------------------------------------------------------ */
+
+/* Of a step that is to be healthy memory of others says nothing. Another program may register less than was saved, which no node alone would
+ * know: its ranks would leave a part of the step under its name. */
+static bool may_recut(const struct coord_restore *r)
 {
-	const struct coord_restore *r = &c->restore;
+	return r->planned && r->step != STEP_NEWEST_HEALTHY;
+}
+
+static void order_recut(struct coord *c, struct step_id id, uint32_t world)
+{
+	struct coord_restore *r = &c->restore;
+	struct peer_order order = {.type = PEER_RESTORE_FETCH, .bring = {.id = id, .world = world, .recut = true}};
+	uint32_t epoch = begin(c, COORD_FETCH);
+	r->choice.id = id;
+	r->choice.source = WIRE_FROM_MEMORY;
+	r->recut = world;
+	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++)
+		if (c->nodes[n].ranks)
+			coord_order(c, n, &order);
+}
+
+static void refuse_elsewhere(struct coord *c, struct step_id id, uint32_t world)
+{
 	char text[WIRE_TEXT_MAX];
-	if (!r->elsewhere.epoch || step_compare(r->elsewhere, r->choice.id) <= 0)
-		return false;
 	snprintf(text, sizeof(text),
 		 "step %lu epoch %u is newer, and is in memory of other nodes only, as copies of a world of %u: start "
-		 "%u ranks with "
-		 "the same tables and save to storage, or name an older step",
-		 (unsigned long)r->elsewhere.step, r->elsewhere.epoch, r->elsewhere_world, r->elsewhere_world);
+		 "%u "
+		 "ranks with the same tables and save to storage, or name an older step",
+		 (unsigned long)id.step, id.epoch, world, world);
 	refuse(c, -EINVAL, text);
+}
+
+/* The newest that memory has of another world, if it is newer than what the ranks can be given as it is. */
+static bool recut_newest(struct coord *c)
+{
+	struct coord_restore *r = &c->restore;
+	struct coord_survey held = coord_held_of(r);
+	uint32_t world;
+	struct step_id id = {0};
+	if (r->step != STEP_NEWEST_HEALTHY && (r->planned || !is_given_up(c)))
+		id = other_world_newest(&held, c->world, r->step, &r->back, &world);
+	if (!id.epoch || step_compare(id, r->choice.id) <= 0)
+		return false;
+	if (r->planned)
+		order_recut(c, id, world);
+	else
+		refuse_elsewhere(c, id, world);
 	return true;
 }
 
@@ -229,16 +245,19 @@ static void fetch_next(struct coord *c)
 		refuse(c, -ENOMEM, "no memory to choose what to restore");
 		return;
 	}
+	r->recut = 0;
 	coord_tell_gaps(c, c->owners, before);
-	if (refuse_elsewhere(c))
+	if (recut_newest(c))
 		return;
+	coord_tell_other_gap(c);
 	if (!r->choice.id.epoch) {
 		refuse_rest(c);
 		return;
 	}
-	struct peer_order order = {
-		.type = PEER_RESTORE_FETCH,
-		.bring = {.id = r->choice.id, .stored = candidates_is_stored(&r->candidates, r->choice.id)}};
+	struct peer_order order = {.type = PEER_RESTORE_FETCH,
+				   .bring = {.id = r->choice.id,
+					     .world = c->world,
+					     .stored = candidates_is_stored(&r->candidates, r->choice.id)}};
 	uint32_t epoch = begin(c, COORD_FETCH);
 	r->choice.source = WIRE_FROM_MEMORY;
 	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++) {
@@ -292,7 +311,7 @@ void coord_found(struct coord *c, struct coord_from from, const struct peer_rest
 		candidates_add_stored(&r->candidates, found->stored[i]);
 	r->storage_rc = r->storage_rc ? r->storage_rc : found->storage_rc;
 	r->others |= found->others;
-	add_why(r->choice.why, found->why);
+	coord_add_why(r->choice.why, found->why);
 	if (answered(c, from.node))
 		choose(c);
 }
@@ -313,6 +332,17 @@ static uint32_t epoch_of_others(const struct coord *c, const struct coord_survey
 	return epoch;
 }
 
+/* Without memory for it, as if nobody held anything of another world. */
+static void keep_held(struct coord_restore *r, const struct coord_survey *survey)
+{
+	free(r->held);
+	r->held = calloc(survey->n ? survey->n : 1, sizeof(*r->held));
+	r->nheld = r->held ? survey->n : 0;
+	r->unheard += !r->held;
+	for (size_t i = 0; i < r->nheld; i++)
+		r->held[i] = survey->found[i];
+}
+
 void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 {
 	struct coord_restore *r = &c->restore;
@@ -329,9 +359,9 @@ void coord_surveyed(struct coord *c, const struct coord_survey *survey)
 	coord_spill_survey(c, survey);
 	r->unheard = survey->unheard;
 	r->parted = survey->parted;
+	r->planned = survey->planned;
 	snprintf(r->names, sizeof(r->names), "%s", survey->names);
-	if (r->step != STEP_NEWEST_HEALTHY && !is_given_up(c))
-		r->elsewhere = other_world_newest(survey, c->world, r->step, &r->back, &r->elsewhere_world);
+	keep_held(r, survey);
 	for (size_t i = 0; i < survey->n; i++) {
 		const struct coord_held *f = &survey->found[i];
 		if (f->world == c->world && asked_for(r, f->id))
@@ -382,16 +412,24 @@ static void pass_over(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
 	char text[2 * WIRE_TEXT_MAX];
+	struct coord_survey held = coord_held_of(r);
 	bool unfit = r->rc == -ESTALE && !candidates_is_stored(&r->candidates, r->choice.id);
+	if (unfit && !r->recut && may_recut(r) && other_world_whole(&held, r->choice.id, c->world)) {
+		order_recut(c, r->choice.id, c->world);
+		return;
+	}
 	if (unfit && !is_given_up(c)) {
 		refuse_unfit(c);
 		return;
 	}
 	snprintf(text, sizeof(text), "step %lu epoch %u: %s", (unsigned long)r->choice.id.step, r->choice.id.epoch,
 		 r->text);
-	add_why(r->choice.why, text);
+	coord_add_why(r->choice.why, text);
 	r->passed_over = r->passed_over || !unfit;
-	candidates_pass_over(&r->candidates, r->choice.id);
+	if (r->recut)
+		other_world_pass_over(r->held, &r->nheld, r->choice.id, r->recut);
+	if (!r->recut || r->recut == c->world)
+		candidates_pass_over(&r->candidates, r->choice.id);
 	fetch_next(c);
 }
 
@@ -417,7 +455,7 @@ void coord_fetched(struct coord *c, struct coord_from from, const struct peer_sa
 		return;
 	if (!f->rc) {
 		r->choice.source = f->level > r->choice.source ? (enum wire_source)f->level : r->choice.source;
-		add_why(r->choice.why, f->text);
+		coord_add_why(r->choice.why, f->text);
 	} else if (!r->rc || outweighs(f->rc, r->rc)) {
 		r->rc = f->rc == -ENOENT ? -EBADMSG : f->rc; /* no node alone knows that there is nothing */
 		snprintf(r->text, sizeof(r->text), "%s", f->text);

@@ -88,10 +88,12 @@ bool coord_spill_interrupt(struct coord *c)
 static void order(struct coord *c, uint32_t owner, enum peer_spill_phase phase)
 {
 	const struct coord_spiller *o = &c->spill.owners[owner];
-	struct peer_order m = {
-		.type = PEER_SPILL,
-		.spill = {
-			.owner = owner, .phase = phase, .as = c->spill.as, .parts = o->parts, .bring.id = c->spill.id}};
+	struct peer_order m = {.type = PEER_SPILL,
+			       .spill = {.owner = owner,
+					 .phase = phase,
+					 .as = c->spill.as,
+					 .parts = o->parts,
+					 .bring = {.id = c->spill.id, .world = c->world}}};
 	coord_order(c, o->writer, &m);
 }
 
@@ -256,9 +258,11 @@ static void add_holder(struct peer_restore_fetch *bring, uint32_t rank, uint32_t
 static void order_gather(struct coord *c, uint32_t owner)
 {
 	uint32_t nodes[PEER_HOLDERS_EACH], writer = c->spill.owners[owner].writer;
-	struct peer_order m = {
-		.type = PEER_SPILL,
-		.spill = {.owner = owner, .phase = PEER_SPILL_GATHER, .as = c->spill.as, .bring.id = c->spill.id}};
+	struct peer_order m = {.type = PEER_SPILL,
+			       .spill = {.owner = owner,
+					 .phase = PEER_SPILL_GATHER,
+					 .as = c->spill.as,
+					 .bring = {.id = c->spill.id, .world = c->world}}};
 	for (uint32_t rank = 0; rank < c->world; rank++) {
 		if (c->spill.had[rank] != owner)
 			continue;

@@ -55,7 +55,8 @@ int fault_flip_replica(struct replica *replica, const char *job, uint32_t rank, 
 	uint64_t at;
 	if (replica)
 		replica_inventory(replica, job, look, &search);
-	if (!search.id.epoch || replica_pin(replica, job, rank, search.id, &mem, &slot))
+	if (!search.id.epoch ||
+	    replica_pin(replica, job, &(struct replica_part){.rank = rank, .id = search.id}, &mem, &slot))
 		return err_set(err, -ENOENT, "this node holds no copy of rank %u of job %s", rank, job);
 	bool flipped = flip(mem, slot, &at);
 	replica_unpin(replica, mem, slot);

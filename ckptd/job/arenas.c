@@ -7,6 +7,7 @@
 #include "format/arena/job_blobs.h"
 #include "job/job_former.h"
 #include "job/jobs.h"
+#include "job/keeping.h"
 #include "job/participation.h"
 #include "job/prefault.h"
 #include "participant/room.h"
@@ -342,6 +343,8 @@ static int find_room(struct job *job, const struct forming *f, struct err *err)
 		rc = check_memory(job, f, err);
 	if (rc == -ENOMEM && job->former)
 		former_explain(job->former, err);
+	if (rc == -ENOMEM)
+		keeping_explain(job, err);
 	return rc;
 }
 

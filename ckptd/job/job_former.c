@@ -46,8 +46,7 @@ int former_ready(struct job *job, struct err *err)
 
 static bool is_stored(const struct job *job, const struct snapshot *s)
 {
-	return s->state == SNAPSHOT_DURABLE || s->state == SNAPSHOT_VERIFIED || s->stored ||
-	       step_compare(s->id, job->copies.durable) <= 0;
+	return snapshot_is_stored(s) || step_compare(s->id, job->copies.durable) <= 0;
 }
 
 bool former_waits(struct job *job, bool tell)

@@ -9,6 +9,7 @@
 #include "job/barriers.h"
 #include "job/job.h"
 #include "job/jobs.h"
+#include "job/keeping.h"
 #include "job/participation.h"
 #include "job/rank.h"
 #include "job/saving.h"
@@ -125,12 +126,13 @@ static int check_offer(const struct job *job, const struct wire_offer *offer, st
 			       "job '%s' is on several nodes, and this ckptd is in no cluster: set cluster and "
 			       "cluster-key in its section [node], on all nodes",
 			       job->name);
-	if (offer->least < offer->want && job->storage->root < 0)
-		return err_set(
-			err, -EINVAL,
-			"job '%s' may go on with another number of ranks, and this ckptd has no store from which "
-			"they would take their state: set store in its section [node]",
-			job->name);
+	bool copied = offer->spread && job->peers->replica && job->policy.copies;
+	if (offer->least < offer->want && job->storage->root < 0 && !copied)
+		return err_set(err, -EINVAL,
+			       "job '%s' may go on with another number of ranks, and this ckptd has neither a store "
+			       "nor copies "
+			       "on other nodes from which they would take their state: set store in its section [node]",
+			       job->name);
 	return 0;
 }
 
@@ -225,10 +227,11 @@ static void dismiss(struct job *job, struct rank *rank, bool for_good)
 	rank_end(rank);
 }
 
-static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_plan *plan)
+static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_plan *plan, struct keeping *keeping)
 {
 	struct rank *old = job->ranks, *from;
 	uint32_t nold = job->nlocal;
+	keeping_begin(job, keeping);
 	clear(job);
 	job->ranks = ranks;
 	job->nlocal = plan->n;
@@ -239,6 +242,7 @@ static void swap_ranks(struct job *job, struct rank *ranks, const struct wire_pl
 	for (uint32_t r = 0; r < nold; r++)
 		dismiss(job, &old[r], true);
 	free(old);
+	keeping_end(job, keeping);
 }
 
 static void take_participant(struct job *job)
@@ -275,7 +279,8 @@ static void follow(struct job *job)
 		return;
 	}
 	bool same = changes_nothing(job, &plan), had = job->nlocal;
-	struct rank *ranks = same ? NULL : make_ranks(job, &plan);
+	AUTO_FREE struct keeping *keeping = malloc(sizeof(*keeping));
+	struct rank *ranks = same || !keeping ? NULL : make_ranks(job, &plan);
 	if (!same && !ranks) {
 		log_error("job %s: no memory for its new world", job->name);
 		return; /* the next tick tries again */
@@ -287,7 +292,7 @@ static void follow(struct job *job)
 	resize->apart = false;
 	if (!same) {
 		log_warn("job %s: %u ranks here, world size %u", job->name, plan.n, plan.world);
-		swap_ranks(job, ranks, &plan);
+		swap_ranks(job, ranks, &plan, keeping);
 	}
 	send_plan(job, &plan);
 	resize_say(job);

@@ -64,6 +64,41 @@ static int fetch(struct job *job, uint32_t index, uint32_t node)
 	return replica_fetch(job->peers->replica, &what);
 }
 
+/* ---- from a former world ------------------------------------------------------------------------------------------ */
+
+static void surveyed(void *arg, const struct replica_surveyed *found)
+{
+	struct job *job = job_find(arg, found->job);
+	if (job)
+		recut_surveyed(&job->restore, found);
+}
+
+static int look_around(struct job *job)
+{
+	return replica_survey(job->peers->replica, job->name, job->epoch, surveyed, job->jobs);
+}
+
+static void part_fetched(void *arg, const struct replica_fetched *done)
+{
+	struct job *job = job_find(arg, done->job);
+	if (job)
+		recut_fetched(&job->restore, done);
+}
+
+static int fetch_part(struct job *job, const struct replica_found *found)
+{
+	const struct replica_fetch what = {.job = job->name,
+					   .epoch = job->epoch,
+					   .rank = found->rank,
+					   .world = found->world,
+					   .id = found->id,
+					   .table = &found->table,
+					   .from = found->node,
+					   .done = part_fetched,
+					   .arg = job->jobs};
+	return replica_fetch(job->peers->replica, &what);
+}
+
 void job_init_restore(struct job *job)
 {
 	restore_init(&job->restore, &(struct restored_job){.job = job,
@@ -83,5 +118,7 @@ void job_init_restore(struct job *job)
 							   .rank = rank_of,
 							   .answer = answer,
 							   .refuse = refuse,
-							   .fetch = fetch});
+							   .fetch = fetch,
+							   .look_around = look_around,
+							   .fetch_part = fetch_part});
 }

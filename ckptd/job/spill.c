@@ -170,10 +170,11 @@ static bool take(struct spill *r)
 	struct memory *mem;
 	uint32_t slot, rank = r->ids[r->n];
 	struct step_id id = r->order.bring.id;
+	struct replica_part part = {.rank = rank, .world = r->order.bring.world, .id = id};
 	if (!copying_find(r->jobs, r->job, rank, id, &mem, &slot)) {
 		memory_get(mem);
 		mem->slots[slot].copies++;
-	} else if (replica_pin(r->jobs->peers->replica, r->job, rank, id, &mem, &slot)) {
+	} else if (replica_pin(r->jobs->peers->replica, r->job, &part, &mem, &slot)) {
 		return false;
 	}
 	r->ranks[r->n++] = (struct node_part_rank){.mem = mem, .slot = slot};
@@ -219,6 +220,7 @@ static bool fetch(struct spill *r)
 		const struct replica_fetch what = {.job = r->job,
 						   .epoch = r->order.as.epoch,
 						   .rank = r->ids[r->n],
+						   .world = r->order.bring.world,
 						   .id = r->order.bring.id,
 						   .from = (unsigned)node,
 						   .done = fetched,

@@ -23,6 +23,8 @@ struct fetch {
 	struct replica_fetch what;
 	enum fetch_state state;
 	uint64_t token, deadline;
+	bool has_table; /* only one with this will do */
+	struct digest table;
 	struct peer_source source;
 	struct arrival *arrival; /* where it goes when it is to be held here */
 	struct transfer transfer;
@@ -261,6 +263,14 @@ void fetch_filled(struct fetch *f, int rc, const struct err *err)
 		copy(f);
 }
 
+static struct replica_part part_of(const struct fetch *f)
+{
+	return (struct replica_part){.rank = f->what.rank,
+				     .world = f->what.world,
+				     .id = f->what.id,
+				     .table = f->has_table ? &f->table : NULL};
+}
+
 static bool fits(const struct fetch *f, const struct peer_source *m)
 {
 	const struct memory *mem = f->what.mem;
@@ -268,6 +278,8 @@ static bool fits(const struct fetch *f, const struct peer_source *m)
 	if (m->tickets.table.size != s->table_len ||
 	    m->tickets.leaves.size != max_u64(s->nleaves * sizeof(uint64_t), 1) ||
 	    m->tickets.slot.size != max_u64(s->slot_size, 1))
+		return false;
+	if ((f->what.world && m->world != f->what.world) || (f->has_table && !digest_equal(s->table, f->table)))
 		return false;
 	return !mem || (digest_equal(s->table, mem->sum) && s->nleaves == mem->layout.nleaves &&
 			s->slot_size == mem->slot_size);
@@ -301,7 +313,8 @@ void fetch_source(struct copied *job, unsigned node, const struct peer_source *m
 		return;
 	}
 	uint32_t slot;
-	if (hold_find(job, f->what.rank, f->what.id, NULL, &slot)) { /* it was sent here meanwhile */
+	struct replica_part part = part_of(f);
+	if (hold_find(job, &part, &slot)) { /* it was sent here meanwhile */
 		finish(f);
 		return;
 	}
@@ -328,11 +341,11 @@ static int ask(struct fetch *f)
 	struct replica *r = f->job->replica;
 	struct peer_fetch m = {.head = {.epoch = f->job->epoch, .token = f->token},
 			       .rank = f->what.rank,
+			       .world = f->what.world,
 			       .id = f->what.id,
-			       .same_table = f->what.mem != NULL};
+			       .same_table = f->has_table,
+			       .table = f->table};
 	memcpy(m.head.job, f->job->name, sizeof(m.head.job));
-	if (f->what.mem)
-		m.table = f->what.mem->sum;
 	int rc = peer_fetch_encode(&m, &body);
 	if (!rc)
 		replica_post(r, f->what.from, PEER_FETCH, &body);
@@ -344,8 +357,9 @@ static int take_own(struct fetch *f)
 {
 	uint32_t slot;
 	struct memory *mem = f->what.mem;
-	struct holding *h = hold_find(f->job, f->what.rank, f->what.id, mem ? &mem->sum : NULL, &slot);
-	if (!h && mem && hold_find(f->job, f->what.rank, f->what.id, NULL, &slot))
+	struct replica_part part = part_of(f), any = {.rank = f->what.rank, .id = f->what.id};
+	struct holding *h = hold_find(f->job, &part, &slot);
+	if (!h && mem && hold_find(f->job, &any, &slot))
 		return -ESTALE;
 	if (!h || !mem)
 		return -ENOENT;
@@ -371,12 +385,18 @@ int replica_fetch(struct replica *r, const struct replica_fetch *what)
 		return stale ? -ESTALE : -ENOTCONN;
 	}
 	uint32_t slot;
-	if (!what->mem && hold_find(job, what->rank, what->id, NULL, &slot)) {
+	const struct digest *table = what->mem ? &what->mem->sum : what->table;
+	*f = (struct fetch){.job = job, .what = *what, .state = FETCH_ASKED, .token = ++r->tokens};
+	f->has_table = table != NULL;
+	if (table)
+		f->table = *table;
+	f->what.table = NULL;
+	struct replica_part part = part_of(f);
+	if (!what->mem && hold_find(job, &part, &slot)) {
 		free(f);
 		return -EEXIST;
 	}
 	replica_epoch(r, what->job, what->epoch);
-	*f = (struct fetch){.job = job, .what = *what, .state = FETCH_ASKED, .token = ++r->tokens};
 	f->what.job = job->name;
 	f->deadline = replica_until(r, 0);
 	list_push(&job->fetches, &f->link);

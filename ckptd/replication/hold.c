@@ -213,7 +213,7 @@ static void begin(struct arrival *a)
 
 static bool holds(const struct holding *h, struct step_id id)
 {
-	for (int i = 0; h && i < MEMORY_HELD_SLOTS; i++)
+	for (uint32_t i = 0; h && i < h->mem->nslots; i++)
 		if (h->mem->slots[i].used && !step_compare(h->mem->slots[i].id, id))
 			return true;
 	return false;
@@ -319,7 +319,7 @@ void hold_forget(struct copied *job, struct step_id before)
 		struct arrival *a = holding_of(it)->arrival;
 		if (a && !a->fetch && step_compare(a->id, before) < 0)
 			hold_drop(a);
-		for (int i = 0; i < MEMORY_HELD_SLOTS; i++) {
+		for (uint32_t i = 0; i < holding_of(it)->mem->nslots; i++) {
 			struct slot_view *slot = &holding_of(it)->mem->slots[i];
 			if (slot->used && !slot->copies && step_compare(slot->id, before) < 0)
 				*slot = (struct slot_view){0};

@@ -105,7 +105,14 @@ unsigned replica_holders(const struct replica *r, const char *job, uint32_t rank
 /* All that are wanted, as far as there are nodes for them, and one at least. */
 bool replica_whole(const struct replica *r, const char *job, uint32_t rank, struct step_id id);
 
-/* ---- what is held here for others */
+/* ---- what is held here for others, and what is kept of a former world */
+
+/* The part of one rank, in one shape or in any. */
+struct replica_part {
+	uint32_t rank, world; /* world 0: whatever it is */
+	struct step_id id;
+	const struct digest *table; /* NULL: whatever it is */
+};
 
 struct replica_item {
 	uint32_t rank, world;
@@ -117,14 +124,23 @@ struct replica_item {
 void replica_inventory(const struct replica *r, const char *job, void (*fn)(void *arg, const struct replica_item *item),
 		       void *arg);
 /* The memory of one of them: a reference for the caller, and its slot. It is not overwritten before replica_unpin. -ENOENT. */
-int replica_pin(struct replica *r, const char *job, uint32_t rank, struct step_id id, struct memory **mem,
+int replica_pin(struct replica *r, const char *job, const struct replica_part *part, struct memory **mem,
 		uint32_t *slot);
 void replica_unpin(struct replica *r, struct memory *mem, uint32_t slot);
+/* What stands there is of no use, or is needed no more: nobody finds it from now on. */
+void replica_drop(struct memory *mem, uint32_t slot);
+/* The arena of a rank that this node had in a world that is over: what is complete in it is held from now on as if it had been sent here, and
+ * like that forgotten. ids: by slot; epoch 0: nothing that is of use. Only what is older than a snapshot that every rank of the job has copies
+ * of is let go for want of memory. -ENOMEM. */
+int replica_keep(struct replica *r, const char *job, struct memory *mem, const struct step_id *ids);
+/* Bytes of all that is kept so, of all jobs. */
+uint64_t replica_kept(const struct replica *r);
 /* What is held of a job by this node and all others that answer in time. Who is asked closes what is open of older epochs first. */
 struct replica_found {
 	unsigned node;
 	uint32_t rank, world, owner;
 	struct step_id id;
+	struct digest table;
 };
 struct replica_surveyed {
 	const char *job;
@@ -159,8 +175,10 @@ struct replica_fetched {
 struct replica_fetch {
 	const char *job;
 	uint32_t epoch, rank;
+	uint32_t world; /* 0: whatever it is */
 	struct step_id id;
-	unsigned from; /* a node, also this one */
+	const struct digest *table; /* only one with this table will do; NULL: any, or that of mem */
+	unsigned from;              /* a node, also this one */
 	/* The claimed slot of an arena with the same table; it stays claimed until done. NULL: into memory of this node as if it had been
 	 * sent here, to be looked at with replica_pin. */
 	struct memory *mem;

@@ -129,7 +129,8 @@ struct holding {
 	struct copied *job;
 	uint32_t rank, world;
 	struct memory *mem;
-	uint32_t owners[MEMORY_HELD_SLOTS]; /* by slot, what stands in it: as in struct peer_holding */
+	uint32_t owners[ARENA_SLOTS_MAX]; /* by slot, what stands in it: as in struct peer_holding */
+	bool kept;                        /* it is the arena of a former rank: nothing arrives in it */
 	struct arrival *arrival;
 	struct prefaulted filled;
 	bool present; /* its pages have been touched, as far as they could be */
@@ -188,9 +189,8 @@ void holding_free(struct holding *h);
 bool holding_is_empty(const struct holding *h); /* and nothing is on its way */
 /* The arrival in its slot, or why there is no room for it. */
 int make_arrival(struct copied *job, const struct wish *w, struct arrival **out, struct err *err);
-/* The whole copy of a snapshot; table NULL: whatever its table is. */
-struct holding *hold_find(const struct copied *job, uint32_t rank, struct step_id id, const struct digest *table,
-			  uint32_t *slot);
+/* The whole copy of a snapshot. */
+struct holding *hold_find(const struct copied *job, const struct replica_part *part, uint32_t *slot);
 
 /* ---- replication/serve.c */
 

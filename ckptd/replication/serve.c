@@ -40,12 +40,18 @@ static void serving_free(struct serving *s)
 static int find_source(struct copied *job, const struct peer_fetch *m, struct memory **mem, uint32_t *slot)
 {
 	const struct replica_config *config = &job->replica->config;
-	struct holding *h = hold_find(job, m->rank, m->id, m->same_table ? &m->table : NULL, slot);
+	struct replica_part part = {
+		.rank = m->rank, .world = m->world, .id = m->id, .table = m->same_table ? &m->table : NULL};
+	struct holding *h = hold_find(job, &part, slot);
 	*mem = h ? h->mem : NULL;
 	if (h)
 		return 0;
 	int rc = config->find ? config->find(config->arg, job->name, m->rank, m->id, mem, slot) : -ENOENT;
-	if (rc == -ENOENT && hold_find(job, m->rank, m->id, NULL, slot))
+	part.table = NULL;
+	part.world = 0;
+	if (rc == -ENOENT && hold_find(job, &part, slot))
+		return -ESTALE;
+	if (!rc && m->world && (*mem)->table->reg.world != m->world)
 		return -ESTALE;
 	return !rc && m->same_table && !digest_equal(m->table, (*mem)->sum) ? -ESTALE : rc;
 }

@@ -47,7 +47,7 @@ static bool add(struct survey *s, unsigned node, const struct peer_holding *h)
 		s->size = size;
 	}
 	s->found[s->n++] = (struct replica_found){
-		.node = node, .rank = h->rank, .world = h->world, .owner = h->owner, .id = h->id};
+		.node = node, .rank = h->rank, .world = h->world, .owner = h->owner, .id = h->id, .table = h->table};
 	return true;
 }
 
@@ -145,6 +145,7 @@ void survey_answer(struct copied *job, unsigned node, const struct peer_holdings
 	if (!s || s->token != m->head.token || s->nodes[node] != ASKED)
 		return;
 	add_all(s, node, m);
+	job->reached[node] |= m->n; /* what it holds it is to forget, also if somebody else has sent that */
 	if (s->nodes[node] != ASKED_ANSWERED)
 		s->nodes[node] = ASKED_NOT;
 	advance(s);

@@ -1,3 +1,4 @@
+#include "restore/recut.h"
 #include "restore/restore_private.h"
 
 #include "base/cleanup.h"
@@ -25,7 +26,7 @@ bool restore_idle(const struct restore *restore)
 
 /* ---- on the loop ----------------------------------------------------------------------------------------------- */
 
-static void work_free(struct restore_work *w)
+void restore_work_free(struct restore_work *w)
 {
 	for (uint32_t r = 0; r < w->nlocal; r++)
 		memory_put(w->mems[r]);
@@ -72,8 +73,10 @@ static void end_claim(struct restore *restore, bool drop)
 
 void restore_end_claim(struct restore *restore)
 {
-	if (!restore->work && !restore->fetching)
-		end_claim(restore, false);
+	if (restore->work || restore->fetching)
+		return;
+	recut_end(restore);
+	end_claim(restore, false);
 }
 
 static bool somebody_waits(const struct restore *restore)
@@ -233,7 +236,7 @@ static void note_absent(const struct restore *restore)
 }
 
 /* All parts stand in the claimed slots. */
-static void adopt(struct restore *restore)
+void restore_adopt(struct restore *restore)
 {
 	struct saves *saves = restore->of.saves;
 	note_absent(restore);
@@ -247,7 +250,7 @@ static void adopt(struct restore *restore)
 	report(restore, rc, rc ? err_name(rc) : restore->text);
 }
 
-static void give_up(struct restore *restore, int rc, const char *text)
+void restore_give_up(struct restore *restore, int rc, const char *text)
 {
 	restore_add_why(restore->text, "%s", text);
 	end_claim(restore, false);
@@ -268,7 +271,7 @@ static void read_store(struct restore *restore)
 {
 	struct restore_work *w = restore_work_new(restore, TASK_READ);
 	if (!w) {
-		give_up(restore, -ENOMEM, "no memory to recover");
+		restore_give_up(restore, -ENOMEM, "no memory to recover");
 		return;
 	}
 	w->ranks = restore->lacking;
@@ -287,11 +290,11 @@ void restore_peers_done(struct restore *restore)
 	if (restore->lacking != UINT64_MAX >> (64 - *restore->of.nlocal)) /* somebody got his part there */
 		restore->source = WIRE_FROM_PEER;
 	if (!restore->lacking)
-		adopt(restore);
+		restore_adopt(restore);
 	else if (restore->bring.stored && restore->of.runtime->config.store)
 		read_store(restore);
 	else
-		give_up(restore, restore->unfit ? -ESTALE : -EBADMSG, "it is not on storage");
+		restore_give_up(restore, restore->unfit ? -ESTALE : -EBADMSG, "it is not on storage");
 }
 
 /* False: they have left nothing of it, or less than storage has. */
@@ -302,7 +305,7 @@ static bool try_former(struct restore *restore)
 	if (rc == -ENOENT)
 		return false;
 	if (rc) {
-		give_up(restore, rc, "no memory to recover");
+		restore_give_up(restore, rc, "no memory to recover");
 		return true;
 	}
 	if (source.partial && restore->bring.stored) {
@@ -312,7 +315,7 @@ static bool try_former(struct restore *restore)
 	struct restore_work *w = restore_work_new(restore, TASK_FORMER);
 	if (!w) {
 		former_source_end(&source);
-		give_up(restore, -ENOMEM, "no memory to recover");
+		restore_give_up(restore, -ENOMEM, "no memory to recover");
 		return true;
 	}
 	w->former = source;
@@ -337,7 +340,7 @@ static void former_was_read(struct restore *restore, const struct restore_work *
 	if (!w->rc) {
 		restore->lacking = 0;
 		restore_note_brought(restore, UINT64_MAX, WIRE_FROM_MEMORY, RECOVERY_NOWHERE);
-		adopt(restore);
+		restore_adopt(restore);
 	} else if (w->rc == -EBADMSG || (w->rc == -EINVAL && is_elsewhere(restore, w))) {
 		restore_add_why(restore->text, "%s", w->err.text);
 		restore_note_skipped(restore, UINT64_MAX, "memory: %s", w->err.text);
@@ -349,7 +352,7 @@ static void former_was_read(struct restore *restore, const struct restore_work *
 		char text[2 * WIRE_TEXT_MAX];
 		snprintf(text, sizeof(text), "%s. It is kept for %lu s for ranks that fit it; else take another name",
 			 w->err.text, (unsigned long)(restore->of.policy->linger_ms / 1000));
-		give_up(restore, w->rc, text);
+		restore_give_up(restore, w->rc, text);
 	}
 }
 
@@ -359,11 +362,11 @@ static void was_read(struct restore *restore, const struct restore_work *w)
 	restore->saved_world = w->saved_world;
 	restore->partial = w->partial;
 	if (w->rc) {
-		give_up(restore, w->rc, w->err.text[0] ? w->err.text : err_name(w->rc));
+		restore_give_up(restore, w->rc, w->err.text[0] ? w->err.text : err_name(w->rc));
 		return;
 	}
 	restore_note_brought(restore, w->ranks, WIRE_FROM_STORAGE, RECOVERY_NOWHERE);
-	adopt(restore);
+	restore_adopt(restore);
 }
 
 static void done(struct work *work)
@@ -377,11 +380,13 @@ static void done(struct work *work)
 		checked(restore, w);
 	else if (restore->state == RESTORE_FORMER)
 		former_was_read(restore, w);
+	else if (restore->state == RESTORE_RECUT)
+		recut_was_read(restore, w);
 	else if (restore->state == RESTORE_STORAGE)
 		was_read(restore, w);
 	else
 		restore_end_claim(restore); /* cancelled */
-	work_free(w);
+	restore_work_free(w);
 	restore_pump(restore);
 }
 
@@ -400,7 +405,7 @@ static bool claim_all(struct restore *restore)
 	return true;
 }
 
-static bool everybody_waits(const struct restore *restore)
+bool restore_everybody_waits(const struct restore *restore)
 {
 	for (uint32_t r = 0; r < *restore->of.nlocal; r++)
 		if (!restored_rank(restore, r).waits)
@@ -410,13 +415,17 @@ static bool everybody_waits(const struct restore *restore)
 
 static void claim_and_bring(struct restore *restore)
 {
-	if (!everybody_waits(restore)) { /* a deadline has passed meanwhile */
-		give_up(restore, -ETIMEDOUT, "no free slot to restore into: a save is still being written");
+	if (!restore_everybody_waits(restore)) { /* a deadline has passed meanwhile */
+		restore_give_up(restore, -ETIMEDOUT, "no free slot to restore into: a save is still being written");
 		return;
 	}
 	if (!claim_all(restore)) {
 		copies_yield(restore->of.copies);
 		return; /* or a commit still reads them: the next tick tries again */
+	}
+	if (restore->bring.recut) {
+		recut_start(restore);
+		return;
 	}
 	if (try_former(restore))
 		return;
@@ -435,6 +444,8 @@ void restore_pump(struct restore *restore)
 		restore_scan(restore);
 	} else if (restore->state == RESTORE_CLAIM) {
 		claim_and_bring(restore);
+	} else if (restore->state == RESTORE_RECUT) {
+		recut_pump(restore);
 	}
 }
 

@@ -26,7 +26,9 @@ struct job;
 struct memory;
 struct peers;
 struct policy;
+struct recut;
 struct replica_fetched;
+struct replica_found;
 struct restore_work;
 struct runtime;
 struct saves;
@@ -40,6 +42,7 @@ enum restore_state {
 	RESTORE_CLAIM,
 	RESTORE_FORMER,
 	RESTORE_PEER,
+	RESTORE_RECUT,
 	RESTORE_STORAGE,
 	RESTORE_FETCHED
 };
@@ -71,6 +74,10 @@ struct restored_job {
 	void (*refuse)(struct job *job, int rc, const char *text);
 	/* Asks a node for the part of a rank: restore_fetched follows, and before that restore_arrived may. */
 	int (*fetch)(struct job *job, uint32_t index, uint32_t node);
+	/* Asks all nodes what they hold: recut_surveyed follows, perhaps inside. */
+	int (*look_around)(struct job *job);
+	/* Asks a node for what it was found to hold, into memory of this node: recut_fetched follows. -EEXIST: it stands here. */
+	int (*fetch_part)(struct job *job, const struct replica_found *found);
 };
 
 struct restore {
@@ -87,6 +94,7 @@ struct restore {
 	struct peer_restore_fetch bring;            /* what is to be brought */
 	uint64_t lacking, fetching;                 /* ranks by index: whose part is not there; is being fetched */
 	uint8_t tried[WIRE_LOCAL_MAX];              /* holders of each */
+	struct recut *recut;                        /* while it is of another world (restore/recut.h); else NULL */
 	bool unfit;                                 /* a holder has a part of it, divided otherwise among the ranks */
 	uint64_t begun_ns[WIRE_LOCAL_MAX];          /* what brings the part of each */
 	struct recovery_part parts[WIRE_LOCAL_MAX]; /* where it came from */

@@ -2,6 +2,7 @@
  *	restore.c           the loop's side: from where the part of each rank is taken
  *	restore_report.c    what this node has, as it reports it to the coordinator
  *	restore_peer.c      what is fetched from other nodes
+ *	recut.c             what memory has of another world
  *	restore_worker.c    what workers do
  *	restore_timeline.c  what is noted of it */
 #ifndef CKPTD_RESTORE_RESTORE_PRIVATE_H
@@ -17,7 +18,7 @@ static inline struct restored_rank restored_rank(const struct restore *restore, 
 	return restore->of.rank(restore->of.job, index);
 }
 
-enum restore_task { TASK_SCAN = 1, TASK_CHECK, TASK_FORMER, TASK_READ };
+enum restore_task { TASK_SCAN = 1, TASK_CHECK, TASK_FORMER, TASK_READ, TASK_RECUT };
 
 /* What a worker does for a restore. It holds the arenas' references and touches nothing else of the job. */
 struct restore_work {
@@ -33,18 +34,20 @@ struct restore_work {
 	uint64_t ranks;                 /* READ: by index, whose parts are wanted */
 	uint64_t step;                  /* SCAN */
 	struct rollbacks back;          /* the same */
-	struct former_source former;    /* FORMER */
+	struct former_source former;    /* FORMER, RECUT */
 
 	struct peer_restore_candidates found; /* of SCAN */
-	uint32_t saved_world;                 /* of FORMER, READ */
+	uint32_t bad;                         /* of RECUT: which part is damaged */
+	uint32_t saved_world;                 /* of FORMER, READ, RECUT */
 	bool partial;                         /* the same: the ranks do not register all that was saved */
-	int rc;                               /* of CHECK: -EBADMSG; of FORMER, READ */
+	int rc;                               /* of CHECK: -EBADMSG; of FORMER, READ, RECUT */
 	struct err err;
 };
 
 void restore_run(struct work *work);
 /* NULL: no memory. It has what the restore has, slots and all. */
 struct restore_work *restore_work_new(struct restore *restore, enum restore_task task);
+void restore_work_free(struct restore_work *w);
 void restore_start(struct restore *restore, struct restore_work *w, enum restore_state state);
 /* Looks at storage; then tells the coordinator of all that there is. */
 void restore_scan(struct restore *restore);
@@ -57,6 +60,11 @@ void restore_add_why(char *why, const char *fmt, ...) __attribute__((format(prin
 void restore_peer_start(struct restore *restore);
 /* All holders that were named have been asked. */
 void restore_peers_done(struct restore *restore);
+/* The step is in the claimed slots of all ranks; cannot be brought: the coordinator hears of it. */
+void restore_adopt(struct restore *restore);
+void restore_give_up(struct restore *restore, int rc, const char *text);
+/* No deadline of a rank has passed. */
+bool restore_everybody_waits(const struct restore *restore);
 /* Gives the claimed slots back, when nothing writes to them any more. */
 void restore_end_claim(struct restore *restore);
 

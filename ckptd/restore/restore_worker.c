@@ -113,6 +113,20 @@ static void read_former(struct restore_work *w)
 						  : former_read(&w->former, &target, NULL, &w->err);
 }
 
+/* What is not there may be with other nodes. */
+static void read_recut(struct restore_work *w)
+{
+	const struct former_target target = {.mems = w->mems, .slots = w->slots, .n = w->nlocal, .there = copied};
+	w->bad = UINT32_MAX;
+	w->rc = former_covers(&w->former, &target, &w->err);
+	if (w->rc)
+		return;
+	w->saved_world = w->former.saved_world;
+	w->partial = former_has_more(w);
+	tell_no_blobs(w);
+	w->rc = former_read(&w->former, &target, &w->bad, &w->err);
+}
+
 /* ---- what storage has ------------------------------------------------------------------------------------------ */
 
 /* What cannot be read may be healthy: whoever finds nothing else is to hear of it. */
@@ -339,6 +353,8 @@ void restore_run(struct work *work)
 		check(w);
 	else if (w->task == TASK_FORMER)
 		read_former(w);
+	else if (w->task == TASK_RECUT)
+		read_recut(w);
 	else
 		read_store(w);
 }

@@ -7,6 +7,7 @@
 #include "restore/former.h"
 #include "restore/recovery_json.h"
 #include "restore/recovery_log.h"
+#include "restore/recut.h"
 #include "restore/restore.h"
 
 #endif

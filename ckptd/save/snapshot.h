@@ -138,6 +138,11 @@ static inline bool snapshot_is_partial(const struct snapshot *s)
 			return true;
 	return false;
 }
+/* Storage has it, also if it was read from there. */
+static inline bool snapshot_is_stored(const struct snapshot *s)
+{
+	return s->state == SNAPSHOT_DURABLE || s->state == SNAPSHOT_VERIFIED || s->stored;
+}
 /* It is durable, and the word that it is verified, or damaged, has yet to come. */
 bool snapshot_awaits_readback(const struct snapshot *s);
 /* Nothing of it runs. */

@@ -82,7 +82,7 @@ def loss_of(text):
 def none_twice(nodes, ranks):
     """The epochs that `ranks` ranks began in a changed world began where all had been: no rank has finished a step that was finished again."""
     told = "".join(node.said() for node in nodes)
-    begins = {int(e): (int(n), int(step)) for e, n, step in re.findall(r"epoch (\d+): (\d+) ranks go on from \w+ at step (\d+)", told)}
+    begins = {int(e): (int(n), int(step)) for e, n, step in re.findall(r"epoch (\d+): (\d+) ranks go on from (?:a )?\w+ at step (\d+)", told)}
     ends = [(int(e), int(step)) for e, step in re.findall(r"leaves epoch (\d+) after step (\d+)", told)]
     expect(any(n == ranks for n, _ in begins.values()), "no epoch of", ranks, "ranks in", told)
     for epoch, last in ends:

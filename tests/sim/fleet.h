@@ -117,15 +117,16 @@ struct fleet_epoch {
 	uint8_t members[FLEET_RANKS_MAX * FLEET_ADDRESS];
 	uint32_t entered; /* bit per rank */
 	bool restored, fresh;
-	struct step_id id;   /* restored by all */
-	uint64_t entered_ns; /* by the first */
-	struct step_id safe; /* the newest that its guarantee covers; epoch 0: none */
-	uint64_t faults;     /* fleet_faults() then */
-	uint64_t shocks;     /* fleet_shocks() then */
-	uint64_t ended;      /* sessions, until then */
-	bool connected;      /* all that were there */
-	uint64_t term;       /* fleet_term() then */
-	bool asked;          /* nothing but what may wait has changed the world since the epoch before */
+	struct step_id id;    /* restored by all */
+	uint64_t entered_ns;  /* by the first */
+	struct step_id safe;  /* the newest that its guarantee covers; epoch 0: none */
+	struct step_id whole; /* without a store: the newest that memory has all parts of then, of whatever world */
+	uint64_t faults;      /* fleet_faults() then */
+	uint64_t shocks;      /* fleet_shocks() then */
+	uint64_t ended;       /* sessions, until then */
+	bool connected;       /* all that were there */
+	uint64_t term;        /* fleet_term() then */
+	bool asked;           /* nothing but what may wait has changed the world since the epoch before */
 };
 
 /* What is known of a plan that some launcher has heard of. */
@@ -181,9 +182,9 @@ struct fleet {
 struct fleet_sum {
 	uint64_t captured, replicated, durable, restores, from_memory, from_peer, from_storage, fresh, epochs, kills,
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
-		shrunk, grown, spilled, asked, leaves, drains, launchers, returns, stopped, early, restarted, ends,
-		elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes, resumed,
-		schedules, rollbacks, went_back;
+		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
+		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
+		resumed, schedules, rollbacks, went_back;
 };
 
 extern struct fleet fleet;

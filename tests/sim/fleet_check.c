@@ -350,6 +350,19 @@ static struct step_id safe_now(bool changed)
 	return fleet_restorable(safe) || (changed && calm()) ? safe : none;
 }
 
+/* The newest that all ranks of some world have left in memory that is there. */
+static struct step_id whole_now(void)
+{
+	struct step_id newest = {0};
+	for (unsigned i = 0; !fleet.stored && fleet.elastic && fleet_connected() && i < fleet.nsaves; i++) {
+		const struct fleet_save *s = &fleet.saves[i];
+		if (s->level >= LEVEL_REPLICATED && step_compare(s->id, newest) > 0 && fleet_counts(s->id) &&
+		    fleet_restorable(s->id))
+			newest = s->id;
+	}
+	return newest;
+}
+
 static void count_world(const struct fleet_epoch *last, uint32_t world)
 {
 	fleet_sum.shrunk += last && world < last->world;
@@ -368,6 +381,7 @@ static struct fleet_epoch *new_epoch(uint32_t epoch, uint32_t world)
 				  .world = world,
 				  .entered_ns = clock_now(),
 				  .safe = safe_now(last && last->world != world),
+				  .whole = whole_now(),
 				  .faults = fleet_faults(),
 				  .shocks = fleet_shocks(),
 				  .ended = net_sim_counts()->ended,
@@ -433,12 +447,16 @@ void fleet_restored(struct fleet_rank *r, const struct step_id *id)
 	SIM_CHECK(!quiet || step_compare(is, e->safe) >= 0,
 		  "epoch %u goes on from step %lu epoch %u, and step %lu epoch %u was replicated", e->epoch,
 		  (unsigned long)is.step, is.epoch, (unsigned long)e->safe.step, e->safe.epoch);
+	SIM_CHECK(!quiet || step_compare(is, e->whole) >= 0,
+		  "epoch %u goes on from step %lu epoch %u, and memory has all of step %lu epoch %u", e->epoch,
+		  (unsigned long)is.step, is.epoch, (unsigned long)e->whole.step, e->whole.epoch);
 	const struct fleet_save *s = id ? fleet_save_of(is) : NULL;
 	SIM_CHECK(!s || fleet_complete(s),
 		  "step %lu epoch %u is restored, and was not copied by all in its epoch (%x, %x)",
 		  (unsigned long)is.step, is.epoch, s->fenced, s->late);
 	if (!e->restored)
 		check_repeated(e, is);
+	fleet_sum.recut += !e->restored && id && !fleet.stored && fleet_save_of(*id)->in != e->world;
 	if (id && fleet.elastic)
 		enter_memory(*id, e->world);
 	fleet_sum.held += !e->restored && quiet && e->safe.epoch;

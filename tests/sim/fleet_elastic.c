@@ -12,10 +12,11 @@ void elastic_place(void)
 	unsigned nodes = 3 + (unsigned)rng_below(world_rng(), FLEET_NODES_MAX - 2);
 	unsigned spares = rng_chance(world_rng(), 35) ? 1 : 0;
 	uint32_t each = 1 + (uint32_t)rng_below(world_rng(), 2);
-	fleet_begin(nodes, true, rng_chance(world_rng(), 70) ? "[job]\nverify = no\n" : "");
+	bool stored = rng_chance(world_rng(), 60);
+	fleet_begin(nodes, stored, rng_chance(world_rng(), 70) ? "[job]\nverify = no\n" : "");
 	fleet.elastic = true;
 	fleet.nprocesses = FLEET_PROCESSES_MAX;
-	fleet.copies = rng_chance(world_rng(), 85);
+	fleet.copies = rng_chance(world_rng(), 85) || !stored;
 	fleet.slots += (uint32_t)rng_below(world_rng(), 2);
 	fleet.pace_ns = (20 + rng_below(world_rng(), 150)) * CLOCK_NS_PER_MS;
 	fleet.node_wait_ms = 100 + (uint32_t)rng_below(world_rng(), 900);

@@ -151,7 +151,9 @@ static void look_at(void *arg, const struct replica_item *item)
 	struct memory *mem;
 	uint32_t slot;
 	look->found += item->rank == look->rank && !step_compare(item->id, look->id);
-	int rc = replica_pin(look->node->replica, CLUSTER_JOB, item->rank, item->id, &mem, &slot);
+	int rc = replica_pin(look->node->replica, CLUSTER_JOB,
+			     &(struct replica_part){.rank = item->rank, .world = item->world, .id = item->id}, &mem,
+			     &slot);
 	SIM_CHECK(!rc, "it is in the inventory and not there");
 	SIM_CHECK(!net_sim_writable(memory_slot(mem, slot), mem->slot_size) &&
 			  !net_sim_writable(memory_leaves(mem, slot), mem->layout.nleaves * sizeof(uint64_t)) &&

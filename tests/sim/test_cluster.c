@@ -2,9 +2,9 @@
  * a net that delays, loses and is cut, over a store that fails and tears, with ranks and daemons that are killed and nodes that are lost
  * with their memory, two at once, and while others recover or commit. In each fourth seed the world of the job changes (fleet_launcher.c,
  * fleet_elastic.c): launchers offer processes, some of them as spares; nodes are lost for good, come back, are drained, launchers get SIGTERM
- * or are killed, processes are given up; that is membership, assignment, resize and spill. In each fifth seed the
- * coordinator is elected in a registry that is cut off, loses answers, and lets leases end; it moves from node to node. In half of these the
- * nodes stand in the registry, too: daemons join, one of them anew and late, and machines are replaced by others with another address.
+ * or are killed, processes are given up; that is membership, assignment, resize, spill and recut. In each fifth seed the coordinator is elected
+ * in a registry that is cut off, loses answers, and lets leases end. In half of these the nodes stand in the registry, too: daemons join, one
+ * of them anew and late, and machines are replaced by others with another address.
  *
  * What must hold whatever happens, in the words of docs/explanation/invariants.md:
  *  1. Durable. What was shown to a rank as durable is in the store from then on. It is whole, and holds what every rank saved. An epoch
@@ -25,22 +25,21 @@
  *     the job within a minute, and all launchers are let go.
  *  8. Worlds. What is restored in another world is as in 3, whatever epoch it was spilled under. No save stands in the store twice. What
  *     2 covers goes on into another world, through storage, if only one node was lost since the last epoch was entered, and nothing else.
- *     Otherwise it may be left behind, because a spill can fail. If nothing was lost at all, no rank repeats a finished step. That is so
- *     if the world grew, or if a node was drained or asked to leave.
+ *     Otherwise it may be left behind, because a spill can fail. Without a store, what was replicated and is still whole in memory goes on
+ *     into any world. If nothing was lost at all, no rank repeats a finished step. That is so if the world grew, or if a node was drained or
+ *     asked to leave.
  *  9. Dead ends. ckpt_wait for verified is refused with -EINVAL only if the settings say that nothing is read back.
  * 10. One coordinator. With a registry, at no time do two daemons hold themselves for a job's coordinator.
  * 11. Due saves. All ranks that are told whether a save is due at a step of an epoch are told the same. Without faults, all are told.
  * 12. Rollbacks. When a job has gone back, no later epoch goes on from what it gave up, whatever is lost. Only if nothing durable is left that
  *     counts, it may. In 1 and 2 what was given up does not count.
- * 13. Plans. No two plans of a job have the same number, whoever coordinates. All who follow a number are in a world of the same size. No
- *     rank of it is on two nodes.
+ * 13. Plans. If there is a store or a registry, no two plans of a job have the same number, whoever coordinates. All who follow a number are in
+ *     a world of the same size. No rank of it is on two nodes.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
- *
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
- * CKPT_SIM_ELASTIC=1 changes the world in every seed, CKPT_SIM_REGISTRY=1 elects in every seed, CKPT_SIM_BACK=1 has the job go back in every seed,
- * CKPT_SIM_DUE=1 has ranks ask what is due in every seed, which then means another run. CKPT_SIM_STALE=N: with N in 1000 messages another one comes
- * that is over (net_stale.c): what must hold does not then (test_stale.c).
+ * In every seed CKPT_SIM_ELASTIC=1 changes the world, CKPT_SIM_REGISTRY=1 elects, CKPT_SIM_BACK=1 has the job go back, CKPT_SIM_DUE=1 has ranks
+ * ask what is due, which then means another run. CKPT_SIM_STALE=N: with N in 1000 messages one comes that is over (test_stale.c).
  * timeout: 900 */
 #include "base/clock.h"
 #include "base/failpoint.h"
@@ -374,7 +373,7 @@ static void run(uint64_t seed)
 		place();
 	fleet.mute = seed % MUTE_EACH == 1;
 	fleet.asks = asks(seed);
-	fleet.registry = has_registry(seed);
+	fleet.registry = has_registry(seed) || (fleet.elastic && !fleet.stored); /* else no epoch is on record */
 	fleet.goes_back = goes_back(seed);
 	fleet.members = fleet.registry && seed % MEMBERS_EACH == 0;
 	if (fleet.members)
@@ -439,6 +438,7 @@ static const struct {
 	{"worlds shrunk", &fleet_sum.shrunk},
 	{"grown", &fleet_sum.grown},
 	{"spilled steps restored", &fleet_sum.spilled},
+	{"steps cut anew out of memory", &fleet_sum.recut},
 	{"changes without a repeated step", &fleet_sum.asked},
 	{"launchers asked to leave", &fleet_sum.leaves},
 	{"nodes drained", &fleet_sum.drains},

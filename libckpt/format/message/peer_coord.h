@@ -110,7 +110,9 @@ struct peer_restore_candidates {
 /* What a node is to bring into the slots of its ranks: what is in its own memory, else from who holds a copy, else from storage. */
 struct peer_restore_fetch {
 	struct step_id id;
+	uint32_t world; /* of which it was saved */
 	bool stored;
+	bool recut; /* each node looks for its ranks' parts in what memory has of that world; then there are no holders */
 	uint32_t nholders;
 	struct peer_holder {
 		uint32_t rank, node;

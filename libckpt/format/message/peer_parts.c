@@ -83,7 +83,9 @@ int peer_restore_candidates_check(const struct peer_restore_candidates *m, struc
 void peer_restore_fetch_put(struct wbuf *out, const struct peer_restore_fetch *m)
 {
 	put_id(out, m->id);
+	wbuf_u32(out, m->world);
 	wbuf_u8(out, m->stored);
+	wbuf_u8(out, m->recut);
 	wbuf_u32(out, m->nholders);
 	for (uint32_t i = 0; i < m->nholders; i++) {
 		wbuf_u32(out, m->holders[i].rank);
@@ -94,7 +96,9 @@ void peer_restore_fetch_put(struct wbuf *out, const struct peer_restore_fetch *m
 void peer_restore_fetch_get(struct rbuf *r, struct peer_restore_fetch *m)
 {
 	m->id = get_id(r);
+	m->world = rbuf_u32(r);
 	m->stored = get_bool(r);
+	m->recut = get_bool(r);
 	m->nholders = rbuf_u32(r);
 	if (m->nholders > PEER_HOLDERS)
 		r->failed = true;
@@ -109,6 +113,8 @@ int peer_restore_fetch_check(uint16_t type, const struct peer_restore_fetch *m, 
 	for (uint32_t i = 0; i < m->nholders; i++)
 		if (m->holders[i].rank >= RANK_MAX)
 			return peer_bad(type, err, "rank", m->holders[i].rank);
+	if (m->world > RANK_MAX || (m->recut && !m->world))
+		return peer_bad(type, err, "world", m->world);
 	return peer_check_id(type, m->id, false, err);
 }
 

@@ -182,6 +182,7 @@ int peer_fetch_encode(const struct peer_fetch *m, struct wbuf *out)
 {
 	put_head(out, &m->head);
 	wbuf_u32(out, m->rank);
+	wbuf_u32(out, m->world);
 	put_id(out, m->id);
 	wbuf_u8(out, m->same_table);
 	put_digest(out, m->table);
@@ -194,6 +195,7 @@ int peer_fetch_decode(const void *body, size_t len, struct peer_fetch *m, struct
 	*m = (struct peer_fetch){0};
 	get_head(&r, &m->head);
 	m->rank = rbuf_u32(&r);
+	m->world = rbuf_u32(&r);
 	m->id = get_id(&r);
 	uint8_t same = rbuf_u8(&r);
 	m->table = get_digest(&r);

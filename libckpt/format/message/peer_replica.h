@@ -46,7 +46,7 @@ struct peer_offer {
 
 struct peer_fetch {
 	struct peer_head head;
-	uint32_t rank;
+	uint32_t rank, world; /* world 0: of whatever world it is */
 	struct step_id id;
 	bool same_table; /* only one with this table will do */
 	struct digest table;

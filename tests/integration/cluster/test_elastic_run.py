@@ -340,10 +340,10 @@ def _():
 
 @case("what cannot be offered is said")
 def _():
-    with cluster("ab", store=False) as (_, nodes):
+    with cluster("ab", "--copies", 0, store=False) as (_, nodes):
         a, b = nodes
         a.start("--min-ranks", 1, n=2).wait(1)
-        has(a.said(), "this ckptd has no store from which they would take their state")
+        has(a.said(), "this ckptd has neither a store nor copies on other nodes from which they would take their state")
         a.start("--spare", n=2)
         until(lambda: a.daemon.status()["worlds"], "it is heard")
         b.start("--spare", n=2, ranks=2).wait(1)

@@ -117,6 +117,21 @@ void replica_leave(struct replica *r, const char *job)
 	fake_replica.leaves++;
 }
 
+int replica_keep(struct replica *r, const char *job, struct memory *mem, const struct step_id *ids)
+{
+	(void)r;
+	(void)job;
+	(void)mem;
+	(void)ids;
+	return 0;
+}
+
+uint64_t replica_kept(const struct replica *r)
+{
+	(void)r;
+	return 0;
+}
+
 void replica_epoch(struct replica *r, const char *job, uint32_t epoch)
 {
 	(void)r;

@@ -38,12 +38,14 @@ static int ask_rc;
 static struct peer_spilled said;
 static unsigned nsaid;
 
-int replica_pin(struct replica *r, const char *job, uint32_t rank, struct step_id id, struct memory **mem,
+int replica_pin(struct replica *r, const char *job, const struct replica_part *part, struct memory **mem,
 		uint32_t *slot)
 {
+	uint32_t rank = part->rank;
 	(void)r;
 	cr_assert_str_eq(job, "main");
-	if (rank >= RANKS || !held[rank] || step_compare(id, s7) != 0)
+	cr_expect_eq(part->world, RANKS);
+	if (rank >= RANKS || !held[rank] || step_compare(part->id, s7) != 0)
 		return -ENOENT;
 	*mem = memory_get(m.mem[rank]);
 	*slot = 0;
@@ -110,7 +112,8 @@ TestSuite(spill, .init = setup, .fini = teardown);
 
 static void order(enum peer_spill_phase phase)
 {
-	struct peer_spill o = {.owner = LOST, .phase = phase, .as = as, .maker = MAKER_NUMBER, .bring.id = s7};
+	struct peer_spill o = {
+		.owner = LOST, .phase = phase, .as = as, .maker = MAKER_NUMBER, .bring = {.id = s7, .world = RANKS}};
 	for (uint32_t r = 0; phase == PEER_SPILL_GATHER && r < RANKS; r++) {
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, SELF};
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, 0};

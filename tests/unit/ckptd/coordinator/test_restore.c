@@ -60,7 +60,8 @@ Test(coord_restore, what_one_node_lacks_comes_from_those_who_hold_copies)
 	bring(1, s30, 0, WIRE_FROM_PEER, "rank 4 from node a: damaged");
 	bring(2, s30, 0, WIRE_FROM_MEMORY, "");
 	expect_restored(s30, WIRE_FROM_PEER);
-	cr_expect_str_eq(told[0].choice.why, "rank 4 from node a: damaged");
+	cr_expect(strstr(told[0].choice.why, "step 40 epoch 1 of a world of 7: nobody has the part of rank 0"));
+	cr_expect(strstr(told[0].choice.why, "rank 4 from node a: damaged"));
 }
 
 Test(coord_restore, what_one_node_lacks_and_nobody_holds_comes_from_storage_for_all)
@@ -288,30 +289,102 @@ static void find_elsewhere(unsigned nstored)
 {
 	static const struct coord_held held[] = {{.node = 2, .rank = 0, .world = 1, .id = {30, 1}}};
 	ask(UINT64_MAX);
+	struct coord_survey found = {.epoch = from(0).epoch, .found = held, .n = 1, .planned = true};
 	for (uint32_t n = 0; n < NODES; n++)
 		find(n, none, nstored);
-	survey(held, 1);
+	coord_surveyed(coord, &found);
 }
 
-Test(coord_restore, copies_of_another_world_are_no_fresh_start)
+/* Whoever has started other ranks may have changed the program. */
+Test(coord_restore, copies_of_another_world_are_refused_where_no_plan_has_changed_it)
 {
-	find_elsewhere(0);
+	static const struct coord_held held[] = {{.node = 2, .rank = 0, .world = 1, .id = {30, 1}}};
+	ask(UINT64_MAX);
+	for (uint32_t n = 0; n < NODES; n++)
+		find(n, none, 2);
+	survey(held, 1);
 	cr_expect_eq(told[1].refusal, -EINVAL);
 	cr_expect(strstr(told[1].text, "step 30 epoch 1") && strstr(told[1].text, "copies of a world of 1"), "%s",
 		  told[1].text);
+	cr_expect_eq(told[0].fetched, 0);
+}
+
+static const struct step_id elsewhere = {30, 1};
+
+static void expect_recut(void)
+{
+	for (uint32_t n = 0; n < NODES; n++) {
+		const struct peer_restore_fetch *b = &told[n].bring;
+		cr_expect(b->recut && b->world == 1 && !step_compare(b->id, elsewhere) && !b->nholders);
+	}
+}
+
+Test(coord_restore, copies_of_another_world_are_cut_anew)
+{
+	find_elsewhere(0);
+	expect_recut();
+	bring_all(elsewhere, 0);
+	cr_expect_eq(told[1].refused, 0);
+	cr_expect_eq(step_compare(told[1].choice.id, elsewhere), 0);
 }
 
 Test(coord_restore, nothing_older_takes_the_place_of_copies_of_another_world)
 {
 	find_elsewhere(2);
+	expect_recut();
+	bring_all(elsewhere, -EINVAL);
 	cr_expect_eq(told[1].refusal, -EINVAL);
-	cr_expect_eq(told[0].fetched, 0);
+}
+
+Test(coord_restore, damaged_copies_of_another_world_give_way_to_what_is_older)
+{
+	find_elsewhere(2);
+	expect_recut();
+	bring_all(elsewhere, -EBADMSG);
+	cr_expect_eq(told[1].refused, 0);
+	cr_expect_not(told[1].bring.recut);
+	cr_expect_eq(step_compare(told[1].bring.id, s20), 0);
+}
+
+Test(coord_restore, damaged_copies_of_another_world_are_no_fresh_start)
+{
+	find_elsewhere(0);
+	bring_all(elsewhere, -EBADMSG);
+	cr_expect_eq(told[1].refusal, -EBADMSG);
+}
+
+/* One of the two parts; the node that may hold the other is not there. */
+static void find_a_part_elsewhere(uint32_t unheard)
+{
+	static const struct coord_held held[] = {{.node = 2, .rank = 0, .world = 2, .id = {30, 1}}};
+	struct coord_survey found = {
+		.epoch = from(0).epoch, .found = held, .n = 1, .unheard = unheard, .names = "gone"};
+	ask(UINT64_MAX);
+	for (uint32_t n = 0; n < NODES; n++)
+		find(n, none, 0);
+	coord_surveyed(coord, &found);
+}
+
+Test(coord_restore, a_part_of_another_world_is_no_fresh_start_while_a_node_is_away)
+{
+	find_a_part_elsewhere(1);
+	cr_expect_eq(told[1].refusal, -EIO);
+	cr_expect(strstr(told[1].text, "not there: gone"), "%s", told[1].text);
+}
+
+Test(coord_restore, what_of_another_world_nobody_has_any_more_is_named)
+{
+	find_a_part_elsewhere(0);
+	cr_expect_eq(told[1].refusal, -ENOENT);
+	cr_expect(strstr(told[1].why, "step 30 epoch 1 of a world of 2: nobody has the part of rank 1"), "%s",
+		  told[1].why);
 }
 
 /* They end, and those that it fits come after them. */
 Test(coord_restore, what_ranks_were_refused_stays_for_others)
 {
 	find_elsewhere(2);
+	bring_all(elsewhere, -EINVAL);
 	cr_expect(coord_view(coord).unserved);
 	for (uint32_t n = 0; n < NODES; n++)
 		coord_restoring(coord, from(n), 20);
@@ -340,12 +413,12 @@ Test(coord_restore, an_older_step_by_its_number_is_not_kept_back_by_them)
 	expect_bring(s20, true);
 }
 
-/* Whoever made this world has brought to storage what could be brought. */
-Test(coord_restore, copies_that_were_given_up_do_not_keep_others_back)
+/* Whoever made this world has brought to storage what could be brought: the rest is still good, where all of it is there. */
+Test(coord_restore, what_could_not_be_brought_to_storage_is_cut_anew)
 {
 	coord_preface(coord, "not all that was in memory is on storage");
 	find_elsewhere(2);
-	expect_bring(s20, true);
+	expect_recut();
 }
 
 Test(coord_restore, nothing_older_takes_the_place_of_copies_of_other_tables)

@@ -153,8 +153,12 @@ static struct peer_order an_order(enum peer_type type)
 		o.step = 10;
 		break;
 	case PEER_RESTORE_FETCH:
-		o.bring = (struct peer_restore_fetch){
-			.id = s10, .stored = true, .nholders = 2, .holders = {{.rank = 1, .node = 7}, {5, 2}}};
+		o.bring = (struct peer_restore_fetch){.id = s10,
+						      .world = 6,
+						      .stored = true,
+						      .recut = true,
+						      .nholders = 2,
+						      .holders = {{.rank = 1, .node = 7}, {5, 2}}};
 		break;
 	case PEER_SCHEDULE:
 		o.schedule = a_schedule;

@@ -43,7 +43,8 @@ Test(peer_replica, every_message_comes_back_and_no_other_length_does)
 {
 	struct peer_offer offer = an_offer();
 	struct peer_open open = {.head = head, .tickets = tickets};
-	struct peer_fetch fetch = {.head = head, .rank = 2, .id = {100, 3}, .same_table = true, .table = {1, 2}};
+	struct peer_fetch fetch = {
+		.head = head, .rank = 2, .world = 4, .id = {100, 3}, .same_table = true, .table = {1, 2}};
 	struct peer_source source = {.head = head, .world = 4, .began = 2, .shape = shape, .tickets = tickets};
 	struct peer_refused refused = {.head = head, .rc = -ENOMEM, .text = "no room"};
 	struct peer_forget forget = {.head = head, .before = {90, 2}};

@@ -1,0 +1,86 @@
+#include "job/keeping.h"
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "job/job.h"
+#include "replication/room.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_of_use(const struct job *job, const struct snapshot *s)
+{
+	return snapshot_in_memory(s) && !snapshot_is_partial(s) && !snapshot_is_stored(s) &&
+	       step_compare(s->id, job->copies.durable) > 0;
+}
+
+static bool any(const struct job *job)
+{
+	list_for(node, &job->saves.snapshots)
+		if (is_of_use(job, snapshot_of(node)))
+			return true;
+	return false;
+}
+
+static void take(struct keeping *k, const struct snapshot *s)
+{
+	for (uint32_t r = 0; r < k->n; r++) {
+		uint32_t slot = s->parts[r].slot;
+		k->ids[r][slot] = s->id;
+		k->mems[r]->slots[slot].left = true;
+	}
+}
+
+void keeping_begin(const struct job *job, struct keeping *k)
+{
+	*k = (struct keeping){0};
+	if (!job->spread || !job->peers->replica || !any(job))
+		return;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		k->mems[k->n++] = memory_get(job->ranks[r].mem);
+	list_for(node, &job->saves.snapshots)
+		if (is_of_use(job, snapshot_of(node)))
+			take(k, snapshot_of(node));
+}
+
+static void tell(const struct job *job, const struct keeping *k)
+{
+	struct step_id newest = {0};
+	char bytes[16];
+	for (uint32_t i = 0; i < ARENA_SLOTS_MAX; i++)
+		if (step_compare(k->ids[0][i], newest) > 0)
+			newest = k->ids[0][i];
+	log_info("job %s: step %lu epoch %u stays in memory of this node, in the arenas of %u ranks of a world of %u; "
+		 "%s are kept of former worlds",
+		 job->name, (unsigned long)newest.step, newest.epoch, k->n, k->mems[0]->table->reg.world,
+		 bytes_human(bytes, sizeof(bytes), replica_kept(job->peers->replica)));
+}
+
+void keeping_explain(const struct job *job, struct err *err)
+{
+	char bytes[16];
+	size_t at = strlen(err->text);
+	if (!job->peers->replica || !replica_kept(job->peers->replica))
+		return;
+	snprintf(err->text + at, sizeof(err->text) - at,
+		 "; %s of it are kept of former worlds: perhaps nobody else has that, and it is kept until what is "
+		 "newer "
+		 "has copies",
+		 bytes_human(bytes, sizeof(bytes), replica_kept(job->peers->replica)));
+}
+
+void keeping_end(const struct job *job, struct keeping *k)
+{
+	int rc = 0;
+	for (uint32_t r = 0; r < k->n; r++) {
+		int kept = replica_keep(job->peers->replica, job->name, k->mems[r], k->ids[r]);
+		rc = rc ? rc : kept;
+	}
+	if (rc)
+		log_error("job %s: not all that its ranks have left in memory is kept: %s", job->name, err_name(rc));
+	else if (k->n)
+		tell(job, k);
+	for (uint32_t r = 0; r < k->n; r++)
+		memory_put(k->mems[r]);
+	k->n = 0;
+}

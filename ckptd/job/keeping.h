@@ -1,0 +1,25 @@
+/* Keeping: a plan gives the job another world, or this node other ranks. What the old ranks have complete in memory, and nobody has on storage,
+ * is kept with the copies that are held for others (replication/replication.h), so that the new ranks find it wherever they are. */
+#ifndef CKPTD_JOB_KEEPING_H
+#define CKPTD_JOB_KEEPING_H
+
+#include "arena/room.h"
+#include "base/err.h"
+#include "format/message/wire.h"
+
+struct job;
+
+struct keeping {
+	uint32_t n;
+	struct memory *mems[WIRE_LOCAL_MAX];                 /* references */
+	struct step_id ids[WIRE_LOCAL_MAX][ARENA_SLOTS_MAX]; /* by slot; epoch 0: not kept */
+};
+
+/* Before the job gives up its snapshots: their slots are not given back. */
+void keeping_begin(const struct job *job, struct keeping *k);
+/* The arenas are the job's no more. */
+void keeping_end(const struct job *job, struct keeping *k);
+/* Appends to a refusal of memory what of it is kept so, if anything is. */
+void keeping_explain(const struct job *job, struct err *err);
+
+#endif
