@@ -367,17 +367,6 @@ int memory_claim(struct memory *mem, struct step_id id)
 	return -EBUSY;
 }
 
-uint32_t memory_began(const struct memory *mem, uint32_t slot)
-{
-	uint32_t began = mem->head ? mem->head->slots[slot].began : mem->slots[slot].began;
-	return began <= mem->slots[slot].id.epoch ? began : 0;
-}
-
-void memory_tell_began(struct memory *mem, uint32_t slot, uint32_t began)
-{
-	mem->head->slots[slot].began = began;
-}
-
 void memory_complete(struct memory *mem, uint32_t slot, struct step_id id)
 {
 	struct arena_slot *s = &mem->head->slots[slot];

@@ -30,7 +30,8 @@ struct slot_view {
 	struct step_id id; /* of that snapshot */
 	unsigned copies;   /* to or from other nodes that are under way: it is not given back meanwhile */
 	bool left; /* what stands there is kept for later ranks (restore/former.h): nothing gives it back meanwhile */
-	uint32_t began; /* of what is no arena, which has it in its head: as in struct arena_slot */
+	uint32_t began,
+		lacks; /* of what is no arena, which has them in its head: as in struct arena_slot; see memory_lacks */
 };
 
 /* The constant first block of a data file: built once per registration, aligned for direct I/O. */
@@ -138,6 +139,9 @@ int memory_claim(struct memory *mem, struct step_id id);
 uint32_t memory_began(const struct memory *mem, uint32_t slot);
 /* What fills a claimed slot says so. */
 void memory_tell_began(struct memory *mem, uint32_t slot, uint32_t began);
+/* What of the step was not restored to the slot: SLOT_PARTIAL, SLOT_NO_BLOBS. */
+uint32_t memory_lacks(const struct memory *mem, uint32_t slot);
+void memory_tell_lacks(struct memory *mem, uint32_t slot, uint32_t lacks);
 /* Marks a claimed slot as a complete snapshot in memory. */
 void memory_complete(struct memory *mem, uint32_t slot, struct step_id id);
 /* Gives a slot back to the rank. intact: every byte in it was found to match its leaf table, and nobody has written to it since. */

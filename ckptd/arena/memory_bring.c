@@ -63,3 +63,27 @@ bool memory_brought(struct memory *mem, uint64_t first, uint64_t count)
 	}
 	return whole;
 }
+
+/* ---- what is said of a slot ------------------------------------------------------------------------------------ */
+
+uint32_t memory_began(const struct memory *mem, uint32_t slot)
+{
+	uint32_t began = mem->head ? mem->head->slots[slot].began : mem->slots[slot].began;
+	return began <= mem->slots[slot].id.epoch ? began : 0;
+}
+
+void memory_tell_began(struct memory *mem, uint32_t slot, uint32_t began)
+{
+	mem->head->slots[slot].began = began;
+}
+
+uint32_t memory_lacks(const struct memory *mem, uint32_t slot)
+{
+	uint32_t flags = mem->head ? mem->head->slots[slot].flags : mem->slots[slot].lacks;
+	return flags & (SLOT_PARTIAL | SLOT_NO_BLOBS);
+}
+
+void memory_tell_lacks(struct memory *mem, uint32_t slot, uint32_t lacks)
+{
+	mem->head->slots[slot].flags = lacks & (SLOT_PARTIAL | SLOT_NO_BLOBS);
+}

@@ -293,6 +293,15 @@ static struct fetch *find(struct copied *job, unsigned node, uint64_t token)
 	return NULL;
 }
 
+/* Ranks may load leaves as soon as they are there: what there is not they hear of before. */
+static void tell_origin(const struct fetch *f, uint32_t began, uint32_t lacks)
+{
+	memory_tell_began(f->what.mem, f->what.slot, began);
+	memory_tell_lacks(f->what.mem, f->what.slot, lacks);
+	if (lacks & SLOT_NO_BLOBS)
+		memory_bring_no_blobs(f->what.mem);
+}
+
 void fetch_source(struct copied *job, unsigned node, const struct peer_source *m)
 {
 	struct fetch *f = find(job, node, m->head.token);
@@ -308,7 +317,7 @@ void fetch_source(struct copied *job, unsigned node, const struct peer_source *m
 		return;
 	}
 	if (f->what.mem) {
-		memory_tell_began(f->what.mem, f->what.slot, m->began);
+		tell_origin(f, m->began, m->lacks);
 		copy(f);
 		return;
 	}
@@ -367,7 +376,7 @@ static int take_own(struct fetch *f)
 		return -ESTALE;
 	f->from = memory_get(h->mem);
 	f->from_slot = slot;
-	memory_tell_began(mem, f->what.slot, memory_began(f->from, f->from_slot));
+	tell_origin(f, memory_began(f->from, slot), memory_lacks(f->from, slot));
 	f->from->slots[slot].copies++;
 	check(f);
 	return 0;

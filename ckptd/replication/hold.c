@@ -97,7 +97,8 @@ static void check_done(struct work *work)
 		refuse(a, a->rc, &a->err);
 		return;
 	}
-	a->holding->mem->slots[a->slot] = (struct slot_view){.used = true, .id = a->id, .began = a->began};
+	a->holding->mem->slots[a->slot] =
+		(struct slot_view){.used = true, .id = a->id, .began = a->began, .lacks = a->lacks};
 	a->holding->owners[a->slot] = a->fetch ? PEER_OWNER_UNKNOWN : a->node;
 	job->replica->counts.held++;
 	if (a->fetch)
@@ -241,6 +242,7 @@ void hold_offer(struct copied *job, unsigned node, const struct peer_offer *m)
 		return;
 	}
 	a->began = m->began;
+	a->lacks = m->lacks;
 	a->node = node;
 	a->session = net_session(job->replica->config.net, node);
 	a->token = m->head.token;
@@ -271,6 +273,7 @@ int hold_for_fetch(struct fetch *fetch, const struct peer_source *m, struct arri
 	if (rc)
 		return rc;
 	(*out)->began = m->began;
+	(*out)->lacks = m->lacks;
 	(*out)->fetch = fetch;
 	begin(*out);
 	return 0;

@@ -141,7 +141,7 @@ struct arrival {
 	struct holding *holding;
 	uint32_t slot;
 	struct step_id id;
-	uint32_t began; /* as in struct arena_slot */
+	uint32_t began, lacks; /* as in struct slot_view */
 	uint32_t epoch;
 	unsigned node;
 	uint64_t session, token;

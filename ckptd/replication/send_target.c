@@ -85,6 +85,7 @@ void target_offer(struct target *w)
 			       .id = s->what.id,
 			       .keep = s->what.keep,
 			       .began = memory_began(mem, s->what.slot),
+			       .lacks = memory_lacks(mem, s->what.slot),
 			       .shape = {.table = mem->sum,
 					 .table_len = mem->table_len,
 					 .nleaves = mem->layout.nleaves,

@@ -116,6 +116,7 @@ void serve_fetch(struct copied *job, unsigned node, const struct peer_fetch *m)
 	struct peer_source reply = {.head = {.epoch = job->epoch, .token = s->token},
 				    .world = mem->table->reg.world,
 				    .began = memory_began(mem, s->slot),
+				    .lacks = memory_lacks(mem, s->slot),
 				    .shape = {.table = mem->sum,
 					      .table_len = mem->table_len,
 					      .nleaves = mem->layout.nleaves,

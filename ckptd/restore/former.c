@@ -140,7 +140,8 @@ void former_source_add(struct former_source *source, struct memory *mem, uint32_
 {
 	source->slots[source->n] = slot;
 	source->mems[source->n++] = memory_get(mem);
-	if (mem->head && mem->head->slots[slot].flags & SLOT_NO_BLOBS)
+	source->partial |= (memory_lacks(mem, slot) & SLOT_PARTIAL) != 0;
+	if (memory_lacks(mem, slot) & SLOT_NO_BLOBS)
 		source->saved_world = (uint32_t)min_u64(source->saved_world, mem->table->reg.rank);
 }
 

@@ -107,7 +107,7 @@ void restore_refuse(struct restore *restore, int rc, const char *text, const cha
 
 static bool lacks_blobs(const struct memory *mem, uint32_t slot)
 {
-	return mem->head->slots[slot].flags & SLOT_NO_BLOBS;
+	return memory_lacks(mem, slot) & SLOT_NO_BLOBS;
 }
 
 void restore_finish(struct restore *restore, const struct peer_choice *choice)
@@ -197,6 +197,7 @@ void restore_fetch(struct restore *restore, const struct peer_restore_fetch *bri
 	restore->source = WIRE_FROM_MEMORY;
 	restore->text[0] = 0;
 	restore->lacking = n < 64 ? (1ull << n) - 1 : UINT64_MAX;
+	restore->copied = 0;
 	memset(restore->tried, 0, sizeof(restore->tried));
 	restore->unfit = false;
 	if (try_own(restore))
@@ -229,9 +230,10 @@ static void note_absent(const struct restore *restore)
 {
 	for (uint32_t r = 0; r < *restore->of.nlocal; r++) {
 		const struct restored_rank rank = restored_rank(restore, r);
-		struct arena_slot *slot = &rank.mem->head->slots[restore->slots[r]];
 		bool no_blobs = restore->saved_world && rank.id >= restore->saved_world;
-		slot->flags = (restore->partial ? SLOT_PARTIAL : 0) | (no_blobs ? SLOT_NO_BLOBS : 0);
+		if (!(restore->copied & 1ull << r))
+			memory_tell_lacks(rank.mem, restore->slots[r],
+					  (restore->partial ? SLOT_PARTIAL : 0) | (no_blobs ? SLOT_NO_BLOBS : 0));
 	}
 }
 

@@ -93,6 +93,7 @@ struct restore {
 	struct memory *claimed[WIRE_LOCAL_MAX];     /* references, while slots[] are claimed */
 	struct peer_restore_fetch bring;            /* what is to be brought */
 	uint64_t lacking, fetching;                 /* ranks by index: whose part is not there; is being fetched */
+	uint64_t copied;                            /* the same: whose part is a copy, which says what it lacks */
 	uint8_t tried[WIRE_LOCAL_MAX];              /* holders of each */
 	struct recut *recut;                        /* while it is of another world (restore/recut.h); else NULL */
 	bool unfit;                                 /* a holder has a part of it, divided otherwise among the ranks */

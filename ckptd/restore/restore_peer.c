@@ -42,6 +42,7 @@ void restore_fetched(struct restore *restore, uint32_t index, const struct repli
 	}
 	if (!done->rc) {
 		restore->lacking &= ~(1ull << index);
+		restore->copied |= 1ull << index;
 		restore_note_brought(restore, 1ull << index, WIRE_FROM_PEER, done->from);
 	} else {
 		passed(restore, index, done->from, done->rc, done->err.text);

@@ -161,6 +161,7 @@ static void look_at(void *arg, const struct replica_item *item)
 		  "a whole copy can be written to");
 	SIM_CHECK(memory_began(mem, slot) == began_of(item->id),
 		  "a copy tells another beginning than what was captured");
+	SIM_CHECK(memory_lacks(mem, slot) == lacks_of(item->id), "a copy lacks another part than what was restored");
 	if (look->bytes)
 		check_bytes(mem, slot, item->rank, item->id);
 	replica_unpin(look->node->replica, mem, slot);

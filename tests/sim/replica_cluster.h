@@ -61,6 +61,12 @@ static inline uint32_t began_of(struct step_id id)
 	return id.step % 2 ? id.epoch : 0;
 }
 
+/* What of it was not restored. */
+static inline uint32_t lacks_of(struct step_id id)
+{
+	return id.step % 3 == 1 ? SLOT_PARTIAL : id.step % 3 == 2 ? SLOT_NO_BLOBS : 0;
+}
+
 bool holds(struct node *n, uint32_t rank, struct step_id id);
 
 #endif

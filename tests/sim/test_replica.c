@@ -91,6 +91,7 @@ static int capture(struct node *n, struct step_id id, bool damaged)
 		data[i] = value(n->id, id, i);
 	memory_digest(n->mem, (uint32_t)slot, 0, n->mem->layout.nleaves, memory_leaves(n->mem, (uint32_t)slot));
 	memory_tell_began(n->mem, (uint32_t)slot, began_of(id));
+	memory_tell_lacks(n->mem, (uint32_t)slot, lacks_of(id));
 	if (damaged)
 		data[rng_below(world_rng(), ELEMENTS)] ^= 4;
 	n->sent[slot] = id;
@@ -210,6 +211,8 @@ static void fetched(void *arg, const struct replica_fetched *done)
 		check_bytes(n->mem, (uint32_t)n->claimed, n->id, done->id);
 	SIM_CHECK(done->rc || n->mem->head->slots[n->claimed].began == began_of(done->id),
 		  "fetched without where it began");
+	SIM_CHECK(done->rc || memory_lacks(n->mem, (uint32_t)n->claimed) == lacks_of(done->id),
+		  "fetched without what it lacks");
 	sum.fetched += !done->rc;
 	memory_release(n->mem, (uint32_t)n->claimed, false);
 	n->claimed = -1;

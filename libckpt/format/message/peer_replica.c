@@ -137,6 +137,7 @@ int peer_offer_encode(const struct peer_offer *m, struct wbuf *out)
 	put_id(out, m->id);
 	put_id(out, m->keep);
 	wbuf_u32(out, m->began);
+	wbuf_u32(out, m->lacks);
 	put_shape(out, &m->shape);
 	return wbuf_finish(out);
 }
@@ -151,6 +152,7 @@ int peer_offer_decode(const void *body, size_t len, struct peer_offer *m, struct
 	m->id = get_id(&r);
 	m->keep = get_id(&r);
 	m->began = rbuf_u32(&r);
+	m->lacks = rbuf_u32(&r);
 	get_shape(&r, &m->shape);
 	int rc = finish(&r, PEER_OFFER, &m->head, err);
 	if (!rc)
@@ -213,6 +215,7 @@ int peer_source_encode(const struct peer_source *m, struct wbuf *out)
 	put_head(out, &m->head);
 	wbuf_u32(out, m->world);
 	wbuf_u32(out, m->began);
+	wbuf_u32(out, m->lacks);
 	put_shape(out, &m->shape);
 	put_tickets(out, &m->tickets);
 	return wbuf_finish(out);
@@ -225,6 +228,7 @@ int peer_source_decode(const void *body, size_t len, struct peer_source *m, stru
 	get_head(&r, &m->head);
 	m->world = rbuf_u32(&r);
 	m->began = rbuf_u32(&r);
+	m->lacks = rbuf_u32(&r);
 	get_shape(&r, &m->shape);
 	get_tickets(&r, &m->tickets);
 	int rc = finish(&r, PEER_SOURCE, &m->head, err);

@@ -41,6 +41,7 @@ struct peer_offer {
 	uint32_t rank, world;
 	struct step_id id, keep; /* keep.epoch 0: none */
 	uint32_t began;          /* as in struct arena_slot */
+	uint32_t lacks;          /* enum slot_flags: what of the step was not restored to it */
 	struct peer_shape shape;
 };
 
@@ -56,6 +57,7 @@ struct peer_source {
 	struct peer_head head;
 	uint32_t world;
 	uint32_t began; /* as in struct arena_slot */
+	uint32_t lacks; /* as in struct peer_offer */
 	struct peer_shape shape;
 	struct peer_tickets tickets;
 };

@@ -340,6 +340,18 @@ Test(recut, ranks_that_register_less_have_a_part_of_the_step)
 	cr_expect(rank.mem->head->slots[job.restore.slots[0]].flags & SLOT_PARTIAL);
 }
 
+/* The copy of a rank that was restored in a larger world, and not saved since, has no blobs of it. */
+Test(recut, a_copy_says_what_it_lacks)
+{
+	struct former_source source = {.saved_world = MAKER_WORLD};
+	cr_assert_eq(former_source_make(&source, 1), 0);
+	made.mem[1]->head->slots[0].flags = SLOT_NO_BLOBS | SLOT_PARTIAL | SLOT_WITNESSES;
+	cr_expect_eq(memory_lacks(made.mem[1], 0), SLOT_NO_BLOBS | SLOT_PARTIAL);
+	former_source_add(&source, made.mem[1], 0);
+	cr_expect(source.partial && source.saved_world == 1);
+	former_source_end(&source);
+}
+
 /* ---- what is kept ---------------------------------------------------------------------------------------------- */
 
 static struct memory_account *account(void)

@@ -149,6 +149,20 @@ Test(restore_bring, the_next_order_to_look_leaves_no_slot_claimed)
 	cr_expect(used(0) == 1 && used(1) == 1, "what is kept, and nothing else");
 }
 
+/* It was restored in a larger world than the saved one, and copied before anything was saved there. */
+Test(restore_bring, a_rank_whose_copy_has_no_blobs_is_not_told_that_it_has)
+{
+	struct restore *restore = &job.restore;
+	begin_fetching();
+	restore->lacking = 1;
+	restore->bring.id = (struct step_id){20, 1};
+	memory_tell_lacks(made.mem[0], restore->slots[0], SLOT_NO_BLOBS); /* as the holder has said */
+	restore_fetched(restore, 0, &(struct replica_fetched){.job = "main", .id = restore->bring.id});
+	cr_assert_eq(restore->state, RESTORE_FETCHED, "%s", restore->text);
+	cr_expect_eq(memory_lacks(made.mem[0], restore->slots[0]), SLOT_NO_BLOBS);
+	cr_expect_eq(memory_lacks(made.mem[1], restore->slots[1]), 0);
+}
+
 Test(restore_bring, what_memory_has_is_checked_and_stays_where_it_is)
 {
 	struct peer_choice choice = {.id = kept, .source = WIRE_FROM_MEMORY};
