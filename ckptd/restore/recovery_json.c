@@ -27,12 +27,14 @@ static json_t *parts_json(const struct roster *roster, const struct recovery_rec
 json_t *recovery_json(const struct roster *roster, const struct recovery_record *r)
 {
 	bool done = r->state == RECOVERY_DONE;
-	json_t *j = json_pack("{s:I, s:o, s:o, s:i, s:i, s:s, s:o, s:o, s:s, s:b}", "ended_ns", (json_int_t)r->wall_ns,
-			      "step", r->id.epoch ? json_integer((json_int_t)r->id.step) : json_null(), "step_epoch",
-			      r->id.epoch ? json_integer((json_int_t)r->id.epoch) : json_null(), "epoch", (int)r->epoch,
-			      "world", (int)r->world, "source", source_name(r->source), "reason",
-			      plain_json_text(r->reason), "passed_over", plain_json_text(r->passed_over), "state",
-			      recovery_state_name(r->state), "ok", r->rc == 0);
+	json_t *j =
+		json_pack("{s:I, s:o, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:s, s:b}", "ended_ns", (json_int_t)r->wall_ns,
+			  "step", r->id.epoch ? json_integer((json_int_t)r->id.step) : json_null(), "step_epoch",
+			  r->id.epoch ? json_integer((json_int_t)r->id.epoch) : json_null(), "epoch", (int)r->epoch,
+			  "world", (int)r->world, "source", source_name(r->source), "cut_from",
+			  r->cut_from ? json_integer(r->cut_from) : json_null(), "reason", plain_json_text(r->reason),
+			  "passed_over", plain_json_text(r->passed_over), "state", recovery_state_name(r->state), "ok",
+			  r->rc == 0);
 	json_t *times = json_pack(
 		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "detect_ms",
 		plain_json_ms(r->detect_ns != 0, r->detect_ns), "decide_ms", plain_json_ms(r->seen, r->decide_ns),

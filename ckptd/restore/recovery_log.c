@@ -197,6 +197,7 @@ void recoveries_answered(struct recovery_log *all, const struct recovery_end *en
 				      .epoch = end->epoch,
 				      .world = end->world,
 				      .source = end->source & 3,
+				      .cut_from = end->cut_from,
 				      .rc = end->rc,
 				      .seen = all->raised_ns && all->lost_ns,
 				      .raised = all->raised_ns != 0,

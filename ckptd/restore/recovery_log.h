@@ -50,6 +50,8 @@ struct recovery_record {
 	uint64_t answered_ns;
 	uint32_t epoch, world;
 	uint32_t source; /* the lowest rung that any node had to go to; 0: refused, or there was nothing to restore */
+	uint32_t
+		cut_from; /* the world of which memory had it, cut anew for the ranks (restore/recut.h); 0: it was not */
 	int rc;
 	enum recovery_state state;
 	bool seen;          /* somebody was lost here: decide is known */
@@ -100,6 +102,7 @@ struct recovery_end {
 	struct step_id id;
 	uint32_t epoch, world; /* that the job is in */
 	uint32_t source;
+	uint32_t cut_from;
 	int rc;
 	uint64_t asked_ns, chosen_ns; /* clock_now(); chosen 0: it did not come to that */
 	const char *passed_over;

@@ -15,6 +15,7 @@ void spanlog_recovery(struct spanlog *log, const char *job, const struct recover
 	span_u64(&out, "epoch", r->epoch);
 	span_u64(&out, "ended_ns", r->wall_ns);
 	span_text(&out, "source", r->rc ? NULL : source_name(r->source));
+	span_ns(&out, "cut_from", r->cut_from, r->cut_from != 0);
 	span_u64(&out, "ranks", r->world);
 	span_text(&out, "reason", r->reason);
 	span_ns(&out, "detect_ns", r->detect_ns, r->detect_ns != 0);

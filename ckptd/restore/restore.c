@@ -134,8 +134,11 @@ void restore_finish(struct restore *restore, const struct peer_choice *choice)
 	restore->last_source = choice->source;
 	memcpy(restore->why, choice->why, sizeof(restore->why));
 	restore->last_ns = m.fetch_ns;
-	restore_note_answered(restore, &(struct recovery_end){
-					       .id = choice->id, .source = choice->source, .passed_over = choice->why});
+	restore_note_answered(restore,
+			      &(struct recovery_end){.id = choice->id,
+						     .source = choice->source,
+						     .cut_from = restore->bring.recut ? restore->bring.world : 0,
+						     .passed_over = choice->why});
 	log_info("job %s: restoring step %lu epoch %u from %s, ready in %.1f ms%s%s", restore->of.name,
 		 (unsigned long)choice->id.step, choice->id.epoch, from, (double)m.fetch_ns / 1e6,
 		 *choice->why ? "; passed over: " : "", choice->why);

@@ -1,12 +1,13 @@
 """Without a store: a job whose world changes goes on from what memory has of the old world, cut anew for the ranks of the new one.
 timeout: 600"""
 
+import json
 import re
 import sys
 
 from elastic import cluster, halted_alike, none_twice
 from launcher import tidy
-from tap import Cases, expect, has, until
+from tap import Cases, equal, expect, has, until
 
 cases = Cases(tidy)
 case = cases.case
@@ -16,6 +17,10 @@ def replicated(node):
     """The newest step of which its log says that every rank has its copies."""
     steps = re.findall(r"step (\d+) epoch \d+ replicated", node.daemon.text())
     return int(steps[-1]) if steps else 0
+
+
+def recoveries(node):
+    return json.loads(node.daemon.ckpt("recoveries", "--job", "default", "--json", "--socket", node.daemon.socket)[1])["recoveries"]
 
 
 def went_on(node, ranks, least):
@@ -41,6 +46,7 @@ def _():
             until(lambda: f"step {step} epoch 1 was cut anew for the ranks here, out of" in node.daemon.text(), f"it is said on node {node.name}")
         has(a.daemon.text(), "in memory of a world of 3")
         a.reaches(step + 60)
+        equal([r["cut_from"] for r in recoveries(a) if r["step"] == step], [3])
         c.daemon.start()
         c.start("--min-ranks", 2, every=0)
         went_on(a, 3, step)

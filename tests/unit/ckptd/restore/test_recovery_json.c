@@ -30,6 +30,7 @@ static struct recovery_record record(void)
 					.epoch = 3,
 					.world = 4,
 					.source = WIRE_FROM_PEER,
+					.cut_from = 3,
 					.state = RECOVERY_DONE,
 					.seen = true,
 					.raised = true,
@@ -117,4 +118,16 @@ Test(recovery_json, the_text_is_the_same_on_one_line)
 	json_decref(j);
 	json_decref(same);
 	free(text);
+}
+
+Test(recovery_json, says_of_which_world_a_step_was_cut_anew)
+{
+	struct recovery_record r = record();
+	json_t *j = recovery_json(&roster, &r);
+	cr_expect_eq(json_integer_value(json_object_get(j, "cut_from")), 3);
+	json_decref(j);
+	r.cut_from = 0;
+	j = recovery_json(&roster, &r);
+	cr_expect(json_is_null(json_object_get(j, "cut_from")));
+	json_decref(j);
 }
