@@ -77,6 +77,11 @@ void finish_hear(struct job *job, enum peer_finish_state is)
 		f->stand = FINISH_HEARD;
 }
 
+void finish_greet(struct job *job)
+{
+	job->finish.since_ns = 0;
+}
+
 void finish_apart(struct job *job)
 {
 	struct finish *f = &job->finish;

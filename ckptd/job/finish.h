@@ -31,6 +31,8 @@ struct finish {
 void finish_tick(struct job *job);
 /* True when the node joins as one that has finished. */
 bool finish_stands(const struct job *job);
+/* A launcher has come: it has all of join-timeout to start ranks, or to be let go. */
+void finish_greet(struct job *job);
 /* The coordinator is out of reach. */
 void finish_apart(struct job *job);
 /* From the coordinator. */

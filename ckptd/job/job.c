@@ -395,6 +395,7 @@ int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello 
 		if (job->launcher)
 			return err_set(err, -EBUSY, "job '%s' has a launcher already", job->name);
 		job->launcher = client;
+		finish_greet(job);
 	} else {
 		rc = hello_rank(job, client, hello, pid, rank, err);
 	}

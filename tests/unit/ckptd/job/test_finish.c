@@ -93,6 +93,18 @@ Test(finish, with_a_new_epoch_its_ranks_have_all_of_join_timeout_to_start)
 	cr_expect_eq(job.finish.stand, FINISH_OVER);
 }
 
+/* As after the end of a job of which a cut kept it from hearing: ckpt run is started again, and has no process yet. */
+Test(finish, a_launcher_that_comes_has_all_of_join_timeout)
+{
+	finish_tick(&job);
+	job.finish.since_ns = clock_now() - (JOIN_MS + 1) * CLOCK_NS_PER_MS;
+	finish_greet(&job);
+	finish_tick(&job);
+	cr_expect_eq(job.finish.stand, FINISH_SAID);
+	wait_ms(JOIN_MS + 1);
+	cr_expect_eq(job.finish.stand, FINISH_OVER);
+}
+
 Test(finish, a_rank_that_is_there_or_failed_ends_it)
 {
 	finish_tick(&job);
