@@ -1,6 +1,7 @@
 /* ckpt plan: how often to save, what that needs, and what is left of the machine: by formula and by simulation. */
+#include "frame/replace_file.h"
+#include "plan/plan_picture.h"
 #include "plan/plan_quantity.h"
-#include "plan/plan_report.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -122,6 +123,15 @@ static void simulate(struct plan_report *p)
 	}
 }
 
+static int draw(struct cli *cli, const struct plan_report *p)
+{
+	const char *path = cli_text(cli, "picture");
+	struct err err = {""};
+	if (path && replace_file(path, plan_picture, p, &err))
+		return cli_fail(cli, EXIT_FAILED, "--picture: %s", err.text);
+	return EXIT_OK;
+}
+
 static int run(struct cli *cli)
 {
 	struct plan_report p = {.in = plan_defaults()};
@@ -145,6 +155,9 @@ static int run(struct cli *cli)
 	p.result = plan_compute(&p.in);
 	simulate(&p);
 	plan_changes(&p.in, p.changes);
+	code = draw(cli, &p);
+	if (code)
+		return code;
 	if (cli->json)
 		json_emit(plan_json(cli, &p));
 	else
@@ -173,6 +186,7 @@ static const struct option_spec options[] = {
 	{"baseline", OPTION_TEXT, "TIME", "interval of the synchronous saves that it is compared with (default 30m)"},
 	{"days", OPTION_NUMBER, "N", "to simulate (default 90)"},
 	{"price", OPTION_TEXT, "MONEY", "of a GPU for an hour"},
+	{"picture", OPTION_TEXT, "FILE", "draw the plan: an SVG file; one that exists is replaced"},
 	{"from-span-log", OPTION_REPEAT, "FILE", "span log of a daemon: what was measured takes the place of defaults"},
 	{NULL},
 };

@@ -70,6 +70,24 @@ static void choose(const struct plan_input *in, struct plan_result *r)
 	s->interval = interval_whole(s->interval, m->interval);
 }
 
+/* When a save counts: for soft failures once it is captured, for the others once its copies are there. */
+static double until_safe(const struct plan_input *in, const struct plan_result *r)
+{
+	return r->capture + (1 - in->soft) * r->replicate;
+}
+
+double plan_goodput_at(const struct plan_input *in, const struct plan_result *r, double interval)
+{
+	double restart = r->memory.restart + until_safe(in, r);
+	return interval_goodput(interval, r->stall, restart, r->memory.mtbf) * r->storage.goodput;
+}
+
+double plan_baseline_at(const struct plan_input *in, const struct plan_result *r, double interval)
+{
+	double restart = in->detect + in->restart + r->read;
+	return interval_goodput(interval, r->write, restart, INTERVAL_DAY / r->failures);
+}
+
 static void tiers(const struct plan_input *in, struct plan_result *r)
 {
 	double rate = r->nodes / in->mtbf_node + 1 / in->mtbf_cluster, storage = storage_rate(in, r);
@@ -82,11 +100,10 @@ static void tiers(const struct plan_input *in, struct plan_result *r)
 	double common = in->detect + in->restart;
 	r->memory.restart = common + r->fetch;
 	r->storage.restart = common + r->read;
-	double until_safe = r->capture + (1 - in->soft) * r->replicate;
-	r->memory.lost = r->memory.interval / 2 + until_safe;
+	r->memory.lost = r->memory.interval / 2 + until_safe(in, r);
 	r->storage.lost = r->storage.interval / 2 + r->write;
 	r->memory.goodput =
-		interval_goodput(r->memory.interval, r->stall, r->memory.restart + until_safe, r->memory.mtbf);
+		interval_goodput(r->memory.interval, r->stall, r->memory.restart + until_safe(in, r), r->memory.mtbf);
 	r->storage.goodput = interval_goodput(r->storage.interval, 0, r->storage.restart + r->write, r->storage.mtbf);
 	r->goodput = r->memory.goodput * r->storage.goodput;
 }
@@ -99,8 +116,7 @@ struct plan_result plan_compute(const struct plan_input *in)
 	r.host_memory = (SLOTS_OWN + SLOTS_COPY * in->copies) * r.node_state;
 	r.fabric = in->copies * r.node_state / r.memory.interval;
 	r.store = in->state / r.storage.interval;
-	r.baseline_goodput =
-		interval_goodput(in->baseline, r.write, in->detect + in->restart + r.read, INTERVAL_DAY / r.failures);
+	r.baseline_goodput = plan_baseline_at(in, &r, in->baseline);
 	r.cost_day = (1 - r.goodput) * in->gpus * 24 * in->price;
 	r.baseline_cost_day = (1 - r.baseline_goodput) * in->gpus * 24 * in->price;
 	return r;

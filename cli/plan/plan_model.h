@@ -53,6 +53,9 @@ struct plan_result {
 };
 
 struct plan_result plan_compute(const struct plan_input *in);
+/* By formula, at another interval of saves to memory, or of the synchronous ones. */
+double plan_goodput_at(const struct plan_input *in, const struct plan_result *result, double interval);
+double plan_baseline_at(const struct plan_input *in, const struct plan_result *result, double interval);
 
 /* What a change of one input would bring. */
 struct plan_change {

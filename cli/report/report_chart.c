@@ -1,7 +1,7 @@
 #include "report/report_chart.h"
 
+#include "frame/markup.h"
 #include "frame/output.h"
-#include "report/markup.h"
 
 #include <math.h>
 

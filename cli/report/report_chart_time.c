@@ -3,8 +3,8 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "frame/markup.h"
 #include "frame/output.h"
-#include "report/markup.h"
 
 #include <math.h>
 #include <stdlib.h>

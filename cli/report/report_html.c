@@ -1,6 +1,6 @@
 #include "report/report_html.h"
 
-#include "report/markup.h"
+#include "frame/markup.h"
 #include "report/report_chart.h"
 
 #include <math.h>

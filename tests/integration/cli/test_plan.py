@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import xml.etree.ElementTree
 
 import single_node
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run, top
@@ -61,6 +62,39 @@ def _():
     expect(doc["input"]["mtbf_node_s"] < 2 * 600, "one loss in less than ten minutes", doc["input"])
     has(plan("--gpus", 16, "--from-span-log", spans), "measured: ")
     equal(json.loads(plan("--gpus", 16, "--from-span-log", spans, "--state", "1TB", "--json"))["input"]["state"], 1e12)
+
+
+@case("the picture stands alone, and shows what the document says")
+def _():
+    path, doc = top / "plan.svg", json.loads(plan(*LARGE, "--json"))
+    path.write_text("of before")
+    plan(*LARGE, "--picture", path)
+    root = xml.etree.ElementTree.fromstring(path.read_text())
+    svg = "{http://www.w3.org/2000/svg}"
+    said = root.find(svg + "desc").text
+    for of in ("plan", "baseline"):
+        has(said, f"{100 * doc[of]['formula']:.2f}% by formula", f"{100 * doc[of]['simulated']:.2f}% simulated")
+    dots = {c.get("class"): (float(c.get("cx")), float(c.get("cy"))) for c in root.iter(svg + "circle")}
+    equal(sorted(dots), ["dot other", "dot plan"])
+    expect(dots["dot plan"][1] < dots["dot other"][1], "the better one stands higher", dots)
+    equal(dots["dot plan"][0] < dots["dot other"][0], doc["memory"]["interval_s"] < doc["input"]["baseline_s"])
+    curves = [p.get("d") for p in root.iter(svg + "path") if p.get("class") in ("curve plan", "curve other")]
+    equal(sorted(d.count("L") > 20 for d in curves), [False, False, True, True], "two curves, and what they are")
+    expect(not re.search(r"nan|inf", path.read_text().split("</desc>")[1]), "numbers")
+    expect("href" not in path.read_text(), "nothing is fetched")
+
+
+@case("a picture is drawn whatever the plan is, and no device is written over")
+def _():
+    path = top / "odd.svg"
+    for odd in (("--copies", 0, "--soft", "1%"), ("--mtbf-node", "100d"), ("--mtbf-node", "10000y", "--mtbf-cluster", "10000y"), ("--baseline", "1s"),
+                ("--stall", "20s")):
+        plan(*LARGE, *odd, "--picture", path)
+        text = path.read_text()
+        xml.etree.ElementTree.fromstring(text)
+        expect(not re.search(r"nan|inf", text.split("</desc>")[1]), f"{odd}: {text}")
+    has(plan(*LARGE, "--picture", "/dev/null", code=FAILED), "not a regular file")
+    has(plan(*LARGE, "--picture", top / "none" / "p.svg", code=FAILED), "No such file")
 
 
 @case("what cannot be is refused, with what is wanted")

@@ -1,4 +1,4 @@
-#include "report/markup.h"
+#include "frame/markup.h"
 
 #include "frame/output.h"
 

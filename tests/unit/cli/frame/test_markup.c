@@ -1,4 +1,4 @@
-#include "report/markup.h"
+#include "frame/markup.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
