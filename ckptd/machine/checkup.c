@@ -184,6 +184,15 @@ static void find_far_peers(const struct checkup *c, struct findings *f)
 			    c->peers.peers[i].name, (double)trip_ns / 1e6, (double)others_ns / 1e6);
 }
 
+static void find_far(const struct checkup *c, struct findings *f)
+{
+	uint64_t least_ns;
+	unsigned n = peer_check_far_from(&c->peers, &least_ns);
+	if (n)
+		add(f, AILMENT_FAR, "this node is far from all %u others it asks: a round trip takes %.1f ms at least",
+		    n, (double)least_ns / 1e6);
+}
+
 static int hardest_first(const void *a, const void *b)
 {
 	const struct ailment *x = a, *y = b;
@@ -201,6 +210,7 @@ unsigned checkup_find(const struct checkup *c, uint64_t now, struct ailment foun
 	for (unsigned i = 0; i < c->gpus.n; i++)
 		find_gpu(c, i, now, &f);
 	find_clock(c, &f);
+	find_far(c, &f);
 	find_far_peers(c, &f);
 	qsort(found, f.n, sizeof(*found), hardest_first);
 	return f.n;

@@ -12,6 +12,7 @@
  *	GPU slowed            by heat or power supply, in CHECKUP_ROW looks                       no
  *	GPU link              narrower than it can be, or slower at full performance; so often    no
  *	clock                 farther from that of the other nodes than the limit, for sure       no
+ *	far                   round trips to all peers are long: this node's own link is slow     no
  *	peer far              a round trip to it takes PEER_CHECK_FAR times as long as to others  no
  *
  * Hard is what makes a loss of the node, or of what its ranks compute, likely: the node gets no ranks while others can have them. What is not hard costs
@@ -46,7 +47,8 @@ enum ailment_kind {
 	AILMENT_GPU_SLOWED,
 	AILMENT_GPU_LINK,
 	AILMENT_CLOCK,
-	AILMENT_PEER_FAR,
+	AILMENT_FAR,
+	AILMENT_PEER_FAR, /* never both: a peer is far if most others are near */
 	AILMENT_END
 };
 

@@ -65,18 +65,32 @@ struct clock_check peer_check_clock(const struct peer_check *p)
 	return check;
 }
 
-static uint64_t shortest(const struct known_peer *a)
-{
-	uint64_t least = UINT64_MAX;
-	for (uint32_t i = 0; i < PEER_CHECK_ROW; i++)
-		least = min_u64(least, a->trips[i]);
-	return least;
-}
-
 static int by_size(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 	return (*x > *y) - (*x < *y);
+}
+
+static bool has_row(const struct known_peer *a)
+{
+	return a->n >= PEER_CHECK_ROW;
+}
+
+static uint64_t shortest(const struct known_peer *a)
+{
+	uint64_t least = UINT64_MAX;
+	for (uint32_t i = 0; i < PEER_CHECK_ROW && i < a->n; i++)
+		least = min_u64(least, a->trips[i]);
+	return least;
+}
+
+/* Not the shortest: peers answer one after another. While a link becomes slow or fast again, some have answered once more than others. */
+static uint64_t middle(const struct known_peer *a)
+{
+	uint64_t trips[PEER_CHECK_ROW];
+	memcpy(trips, a->trips, sizeof(trips));
+	qsort(trips, PEER_CHECK_ROW, sizeof(*trips), by_size);
+	return trips[PEER_CHECK_ROW / 2];
 }
 
 /* Of all that have answered often enough but one; of two in the middle the longer one. 0: there is none. */
@@ -85,16 +99,27 @@ static uint64_t median_of_others(const struct peer_check *p, unsigned but)
 	uint64_t trips[PEER_CHECK_MAX];
 	unsigned n = 0;
 	for (unsigned i = 0; i < PEER_CHECK_MAX; i++)
-		if (i != but && p->peers[i].n >= PEER_CHECK_ROW)
-			trips[n++] = shortest(&p->peers[i]);
+		if (i != but && has_row(&p->peers[i]))
+			trips[n++] = middle(&p->peers[i]);
 	qsort(trips, n, sizeof(*trips), by_size);
 	return n ? trips[n / 2] : 0;
 }
 
 bool peer_check_is_far(const struct peer_check *p, unsigned i, uint64_t *trip_ns, uint64_t *others_ns)
 {
-	if (p->peers[i].n < PEER_CHECK_ROW || !(*others_ns = median_of_others(p, i)))
+	if (!has_row(&p->peers[i]) || !(*others_ns = median_of_others(p, i)) || *others_ns > PEER_CHECK_FAR_NS)
 		return false;
 	*trip_ns = shortest(&p->peers[i]);
 	return *trip_ns > PEER_CHECK_FAR_NS && *trip_ns / PEER_CHECK_FAR > *others_ns;
+}
+
+unsigned peer_check_far_from(const struct peer_check *p, uint64_t *least_ns)
+{
+	unsigned n = 0;
+	*least_ns = UINT64_MAX;
+	for (unsigned i = 0; i < PEER_CHECK_MAX; i++) {
+		n += has_row(&p->peers[i]);
+		*least_ns = min_u64(*least_ns, shortest(&p->peers[i]));
+	}
+	return n >= PEER_CHECK_ALL && *least_ns > PEER_CHECK_FAR_NS ? n : 0;
 }

@@ -2,7 +2,8 @@
  *
  * A node's clock is judged by the median of the others', so that one that is wrong, or lies, moves nothing while there are two more that do not.
  * Of two in the middle the one nearer to our own clock counts. A way is judged by its shortest round trip of PEER_CHECK_ROW: a
- * long one has been in a queue somewhere, and that says nothing of the way. */
+ * long one has been in a queue somewhere, and that says nothing of the way. A peer is far only if most others are near. If none
+ * is near, what all ways share is slow: this node's own link. */
 #ifndef CKPTD_MACHINE_PEER_CHECK_H
 #define CKPTD_MACHINE_PEER_CHECK_H
 
@@ -15,8 +16,9 @@ enum {
 	PEER_CHECK_MAX = 16, /* nodes; of more, those that have answered last */
 	PEER_CHECK_ROW = 3,  /* round trips */
 	PEER_CHECK_FAR = 10, /* times as long as those to the others */
+	PEER_CHECK_ALL = 2,  /* peers that show together that this node is the far one */
 };
-#define PEER_CHECK_FAR_NS 5000000ull /* and longer than this */
+#define PEER_CHECK_FAR_NS 5000000ull /* and longer than this; what is not longer is near */
 
 struct known_peer {
 	char name[NAME_NODE_MAX]; /* "": none */
@@ -41,7 +43,10 @@ struct clock_check {
 };
 struct clock_check peer_check_clock(const struct peer_check *p);
 
-/* Of that one: its shortest round trip, and the median of those to the others. Whether it is far above. */
+/* Of that one: its shortest round trip, and the median of those to the others. Whether it is far above, and most others are near. */
 bool peer_check_is_far(const struct peer_check *p, unsigned i, uint64_t *trip_ns, uint64_t *others_ns);
+
+/* From how many peers this node is far, which are all that it knows; 0: one of them is near. And the shortest round trip of all. */
+unsigned peer_check_far_from(const struct peer_check *p, uint64_t *least_ns);
 
 #endif

@@ -122,6 +122,10 @@ static const struct {
 		{"NODE_CLOCK", HEALTH_NOTICE,
 		 "Look whether the node's time service runs and is in step (chronyc tracking, timedatectl). "
 		 "Saves and recoveries do not need the time; records of several nodes do not fit together."},
+	[HEALTH_NODE_FAR] = {"NODE_FAR", HEALTH_NOTICE,
+			     "Look at this node's cable, its network card, its port of the switch and what else its "
+			     "network is used "
+			     "for. If all nodes of the cluster say so, they are far from each other."},
 	[HEALTH_NODE_PEER_FAR] =
 		{"NODE_PEER_FAR", HEALTH_NOTICE,
 		 "If several nodes name the same one, look at its cable, its port of the switch and what else its "
@@ -251,6 +255,7 @@ static void look_at_machine(struct look *look)
 		[AILMENT_GPU_SLOWED] = HEALTH_NODE_GPU_SLOWED,
 		[AILMENT_GPU_LINK] = HEALTH_NODE_GPU_LINK,
 		[AILMENT_CLOCK] = HEALTH_NODE_CLOCK,
+		[AILMENT_FAR] = HEALTH_NODE_FAR,
 		[AILMENT_PEER_FAR] = HEALTH_NODE_PEER_FAR,
 	};
 	unsigned n;

@@ -287,3 +287,16 @@ Test(checkup, a_node_that_is_far_is_named)
 	cr_assert_str_eq(find(AILMENT_PEER_FAR), "a round trip to node b takes 41.0 ms, to the other nodes 0.3 ms");
 	cr_assert(!ailment_is_hard(AILMENT_PEER_FAR));
 }
+
+Test(checkup, a_node_that_is_far_from_all_others_tells_of_itself)
+{
+	for (unsigned i = 0; i < PEER_CHECK_ROW; i++) {
+		cr_assert_null(find(AILMENT_FAR));
+		peer_check_take(&c.peers, now, "a", 40000000, 0);
+		peer_check_take(&c.peers, now, "b", 41000000, 0);
+	}
+	cr_assert_str_eq(find(AILMENT_FAR),
+			 "this node is far from all 2 others it asks: a round trip takes 40.0 ms at least");
+	cr_assert(!ailment_is_hard(AILMENT_FAR));
+	cr_assert_null(find(AILMENT_PEER_FAR));
+}

@@ -32,6 +32,12 @@ static const char *far(void)
 	return names;
 }
 
+static unsigned far_from(void)
+{
+	uint64_t least;
+	return peer_check_far_from(&p, &least);
+}
+
 static void look(uint64_t a, uint64_t b, uint64_t c)
 {
 	answer("a", a, 0);
@@ -139,4 +145,57 @@ Test(peer_check, without_others_to_compare_with_nothing_is_far)
 	for (unsigned i = 0; i < PEER_CHECK_ROW; i++)
 		answer("b", 4000 * MS, 0);
 	cr_assert_str_eq(far(), "", "all are: there is nothing that they are far from");
+}
+
+Test(peer_check, a_node_whose_round_trips_are_all_long_is_far_itself)
+{
+	for (unsigned i = 0; i < PEER_CHECK_ROW; i++) {
+		cr_assert_eq(far_from(), 0u, "after %u", i);
+		look(40 * MS, 900 * MS, 30 * MS);
+	}
+	cr_assert_eq(far_from(), 3u);
+	cr_assert_str_eq(far(), "", "no peer is to blame");
+	answer("b", MS, 0);
+	cr_assert_eq(far_from(), 0u, "one is near");
+}
+
+Test(peer_check, a_peer_that_is_new_counts_when_it_is_near)
+{
+	for (unsigned i = 0; i < PEER_CHECK_ROW; i++)
+		look(40 * MS, 41 * MS, 42 * MS);
+	answer("new", 40 * MS, 0);
+	cr_assert_eq(far_from(), 3u);
+	answer("new", MS, 0);
+	cr_assert_eq(far_from(), 0u);
+}
+
+Test(peer_check, one_peer_alone_may_be_the_far_one)
+{
+	for (unsigned i = 0; i < PEER_CHECK_ROW; i++)
+		answer("a", 4000 * MS, 0);
+	cr_assert_eq(far_from(), 0u);
+}
+
+/* Answers come one after another, and so does what they show. */
+Test(peer_check, while_a_link_becomes_slow_and_fast_again_no_peer_is_named)
+{
+	const char *const names[] = {"a", "b", "c"};
+	for (unsigned changes_at = 0; changes_at < 3; changes_at++)
+		for (unsigned i = 0; i < 60; i++) {
+			bool slow = (i + changes_at) / 20 == 1;
+			answer(names[i % 3], slow ? (40 + i % 3) * MS : MS / 5, 0);
+			cr_assert_str_eq(far(), "", "answer %u of link %u", i, changes_at);
+		}
+}
+
+Test(peer_check, two_far_ones_are_named_while_most_others_are_near)
+{
+	for (unsigned i = 0; i < PEER_CHECK_ROW; i++) {
+		look(MS / 5, 40 * MS, MS / 5);
+		answer("d", 40 * MS, 0);
+		answer("e", MS / 5, 0);
+		answer("f", MS / 5, 0);
+	}
+	cr_assert_str_eq(far(), "bd");
+	cr_assert_eq(far_from(), 0u);
 }
