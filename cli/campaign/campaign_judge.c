@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +20,6 @@ enum { JUDGE_DURABLE, JUDGE_INTACT, JUDGE_RESTORED, JUDGE_PARAMETERS, JUDGE_HANG
 static const char *const names[JUDGE_INVARIANTS] = {"durable", "intact", "restored", "parameters", "hangs", "left"};
 
 enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16 };
-#define LOSS_ALIKE 1e-3        /* of worlds of another size, which add up in another order */
 #define BACK_NS 60000000000ull /* a fault that makes training go back does so within this time */
 
 struct durable {
@@ -53,10 +51,7 @@ struct judge {
 	size_t hangs[CAMPAIGN_RANKS_MAX];  /* by rank: made to */
 	bool may_hang[CAMPAIGN_RANKS_MAX]; /* something was done to it that may look so */
 	char params[32], calm[32];
-	double loss, calm_loss;
-	bool other_worlds; /* some steps were made by more ranks, or by fewer */
 	uint32_t nodes;
-	uint32_t ranks; /* 0: its world stays */
 	uint64_t hang_ms;
 	uint64_t last_ns; /* of the journal */
 	bool ended;
@@ -215,12 +210,6 @@ static int take_fault(struct judge *j, const json_t *line)
 	return 0;
 }
 
-static double loss_of(const json_t *line, const char *key)
-{
-	const char *text = json_string_value(json_object_get(line, key));
-	return text ? strtod(text, NULL) : NAN;
-}
-
 static int take_line(void *arg, const json_t *line)
 {
 	struct judge *j = arg;
@@ -228,7 +217,6 @@ static int take_line(void *arg, const json_t *line)
 	if (journal_is(line, "begin")) {
 		j->nodes = journal_nodes(line);
 		j->hang_ms = journal_number(line, "hang_ms");
-		j->ranks = journal_number(line, "min_ranks") ? (uint32_t)journal_number(line, "ranks") : 0;
 	}
 	if (journal_is(line, "cut"))
 		return take_cut(j, line);
@@ -248,8 +236,6 @@ static int take_line(void *arg, const json_t *line)
 		   *calm = json_string_value(json_object_get(line, "calm_params"));
 	snprintf(j->params, sizeof(j->params), "%s", params ? params : "");
 	snprintf(j->calm, sizeof(j->calm), "%s", calm ? calm : "");
-	j->loss = loss_of(line, "loss");
-	j->calm_loss = loss_of(line, "calm_loss");
 	j->ended = true;
 	return 0;
 }
@@ -364,12 +350,6 @@ static void judge_parameters(struct judge *j)
 {
 	struct invariant *v = &j->out[JUDGE_PARAMETERS];
 	v->looked_at = 1;
-	if (j->other_worlds) {
-		if (!(fabs(j->loss - j->calm_loss) <= LOSS_ALIKE)) /* one may be NaN */
-			broken(v, "the job ended with a loss of %.9g, without faults it ends with %.9g", j->loss,
-			       j->calm_loss);
-		return;
-	}
 	if (!*j->params || strcmp(j->params, j->calm) != 0)
 		broken(v, "the job ended with %s, without faults it ends with %s", *j->params ? j->params : "nothing",
 		       *j->calm ? j->calm : "nothing");
@@ -383,7 +363,7 @@ static bool is_cut(const struct judge *j, uint32_t node, uint64_t at)
 	return false;
 }
 
-/* How often each rank was named, by the log of the node; and by how many ranks steps were made, as rank 0 says there. */
+/* How often each rank was named, by the log of the node. */
 static int count_named(struct judge *j, uint32_t node, size_t named[CAMPAIGN_RANKS_MAX], struct err *err)
 {
 	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
@@ -399,10 +379,6 @@ static int count_named(struct judge *j, uint32_t node, size_t named[CAMPAIGN_RAN
 		return err_set(err, rc, "%s: %s", path, err_name(rc));
 	}
 	while (fgets(text, LINE_BYTES_MAX, f)) {
-		const char *epoch = strstr(text, "rank 0: epoch ");
-		unsigned world;
-		if (epoch && sscanf(epoch, "rank 0: epoch %*u: %u ranks go on", &world) == 1)
-			j->other_worlds |= j->ranks && world != j->ranks;
 		int end =
 			0; /* set only if all of the text is there: the launcher says more of a rank than that it hangs */
 		sscanf(text, "ckpt run: rank %u hangs:%n", &rank, &end);

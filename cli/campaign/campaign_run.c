@@ -1,11 +1,13 @@
 #include "campaign/campaign_run.h"
 
 #include "base/clock.h"
+#include "campaign/campaign_worlds.h"
 #include "frame/contact.h"
 #include "frame/progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ASK_NS (5 * CLOCK_NS_PER_S)
@@ -137,21 +139,55 @@ int campaign_disturb(struct campaign *c)
 	return code ? code : noted;
 }
 
-int campaign_calm(struct campaign *c)
+/* Where ranks move, the worlds of the disturbed run; else that of the file. */
+static int find_worlds(const struct campaign *c, struct campaign_stretches *all)
+{
+	struct err err = {""};
+	char log[PATH_MAX];
+	int rc = 0;
+	for (uint32_t k = 0; !rc && c->file.min_ranks && k < c->file.nodes; k++)
+		rc = campaign_worlds_read(campaign_node_path(c, k, c->file.nodes > 1 ? "log" : "run.log", log), all,
+					  &err);
+	if (rc)
+		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	campaign_worlds_settle(all);
+	return EXIT_OK;
+}
+
+/* Each run goes on from what the one before it has saved last. One that was done before the campaign was stopped is passed over. */
+static int calm_until(struct campaign *c, uint32_t world, uint64_t step)
 {
 	struct err err = {""};
 	int status = 0;
 	char log[PATH_MAX];
-	if (campaign_start(c, false, c->end.step, &err))
+	campaign_path(c, "calm.log", log);
+	if (campaign_final(log, &c->calm) && c->calm.step >= step)
+		return EXIT_OK;
+	c->calm_world = world;
+	if (campaign_start(c, false, step, &err))
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 	int rc = campaign_await(c, clock_deadline(3600 * CLOCK_NS_PER_S), &status, &err);
 	campaign_stop(c);
 	if (rc == -ECANCELED)
 		return EXIT_CANCELLED;
-	if (rc || status || !campaign_final(campaign_path(c, "calm.log", log), &c->calm) || c->calm.step != c->end.step)
-		return cli_fail(c->cli, EXIT_FAILED, "the undisturbed run did not end well; see %s/calm.log",
-				c->folder);
+	if (rc || status || !campaign_final(log, &c->calm) || c->calm.step != step)
+		return cli_fail(c->cli, EXIT_FAILED, "the undisturbed run did not end well; see %s", log);
 	return EXIT_OK;
+}
+
+int campaign_calm(struct campaign *c)
+{
+	struct campaign_stretches all = {.n = 0};
+	int code = find_worlds(c, &all);
+	for (size_t i = 0; !code && i + 1 < all.n && all.of[i + 1].from < c->end.step; i++)
+		code = calm_until(c, all.of[i].world, all.of[i + 1].from);
+	size_t last = all.n;
+	while (last > 1 && all.of[last - 1].from >= c->end.step)
+		last--;
+	if (!code)
+		code = calm_until(c, last ? all.of[last - 1].world : c->file.ranks, c->end.step);
+	free(all.of);
+	return code;
 }
 
 bool campaign_final(const char *path, struct campaign_end *out)

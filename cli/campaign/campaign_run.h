@@ -40,8 +40,9 @@ struct campaign {
 	struct campaign_journal journal;
 	struct campaign_net net; /* of the nodes of the disturbed run; has no nodes: they are on loopback */
 	struct campaign_node nodes[CAMPAIGN_NODES_MAX];
-	uint32_t nnodes; /* of the run that is at work */
-	bool disturbed;  /* that run */
+	uint32_t nnodes;     /* of the run that is at work */
+	bool disturbed;      /* that run */
+	uint32_t calm_world; /* ranks of the undisturbed one */
 	uint64_t steps;
 	size_t no_network; /* faults that were left out: the nodes have no network of their own */
 	bool *ended;       /* by fault: in the journal */
@@ -56,7 +57,7 @@ char *campaign_node_path(const struct campaign *c, uint32_t node, const char *na
 /* The faults that the journal has not, then the end of the job. An exit code with the message printed; EXIT_CANCELLED: it was interrupted, and
  * all that it had started has ended. */
 int campaign_disturb(struct campaign *c);
-/* The same steps without faults. */
+/* The same steps without faults, each by as many ranks: a run for each stretch of steps that one world has made. */
 int campaign_calm(struct campaign *c);
 /* "final step=… loss=… params=…" of a trainer's log. False: it does not stand there. */
 bool campaign_final(const char *path, struct campaign_end *out);

@@ -146,7 +146,7 @@ int campaign_start_run(struct campaign *c, uint32_t node, struct err *err)
 	struct args a = {.n = 0};
 	add(&a, beside("ckpt", p.self));
 	add(&a, "run");
-	add_number(&a, "--ranks", c->disturbed ? campaign_file_each(&c->file) : c->file.ranks, "");
+	add_number(&a, "--ranks", c->disturbed ? campaign_file_each(&c->file) : c->calm_world, "");
 	add(&a, "--job");
 	add(&a, c->disturbed ? "campaign" : "calm");
 	add_daemon(c, &a, node, &p);

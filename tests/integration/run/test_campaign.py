@@ -281,13 +281,15 @@ def _():
     equal(json.loads((top / "elastic" / "report.json").read_text())["campaign"]["nodes"], 3)
 
 
-@case("with fewer ranks training goes on, and ends with the loss of all; a drain that would leave too few is no success")
+@case("with fewer ranks training goes on, and not a bit differs from as many ranks without faults; a drain that would leave too few is no success")
 def _():
     text = "nodes 2\nranks 4\nmin-ranks 2\nat 500ms drain node=1 for=500ms\nat 1s kill-node node=0\n"
     document = campaign(text, "fewer")
     equal([document["fired"], document["exit"]], [2, 0])
     logs = "".join((top / "fewer" / f"node-{node}.log").read_text() for node in range(2))
     has(logs, ": 2 ranks go on from ", ": 4 ranks go on from ")
+    equal(document["params"], document["calm_params"])
+    has((top / "fewer" / "calm.log").read_text(), ": 4 ranks start at step 0", ": 2 ranks go on from storage")
     document = campaign("nodes 2\nranks 4\nmin-ranks 3\nat 500ms drain node=1\nat 1s kill rank=0\n", "few", code=PARTIAL)
     equal([document["fired"], document["not_fired"]], [1, 1])
     has((top / "few" / "journal").read_text(), "would have 2 ranks, and it needs 3")

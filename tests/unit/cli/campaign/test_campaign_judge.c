@@ -184,23 +184,6 @@ Test(campaign_judge, other_parameters_are_found)
 	cr_expect_str_eq(judge("{\"event\":\"end\",\"step\":12}\n"), "parameters ");
 }
 
-#define ELASTIC(least) "{\"event\":\"begin\",\"nodes\":1,\"ranks\":4,\"hang_ms\":5000,\"min_ranks\":" least "}\n"
-#define LOSSES(loss, calm)                                                                                             \
-	"{\"event\":\"end\",\"step\":12,\"params\":\"aa\",\"calm_params\":\"ab\",\"loss\":\"" loss                     \
-	"\",\"calm_loss\":\"" calm "\"}\n"
-
-Test(campaign_judge, the_loss_counts_where_fewer_ranks_have_made_some_steps)
-{
-	put("run.log", "[0] rank 0: epoch 2: 4 ranks go on from memory at step 8 after 9 ms\n");
-	cr_expect_str_eq(judge(ELASTIC("2") LOSSES("1.5", "1.5")), "parameters ", "all have made all steps");
-	put("run.log", "[0] rank 0: epoch 2: 2 ranks go on from storage at step 8 after 9 ms: the world changes\n");
-	cr_expect_str_eq(judge(ELASTIC("2") LOSSES("1.5", "1.5009")), "");
-	cr_expect_str_eq(judge(ELASTIC("2") LOSSES("1.5", "1.4989")), "parameters ");
-	cr_expect_str_eq(judge(ELASTIC("2") LOSSES("nan", "nan")), "parameters ");
-	cr_expect_str_eq(judge(ELASTIC("2") END), "parameters ", "no loss is known");
-	cr_expect_str_eq(judge(ELASTIC("0") LOSSES("1.5", "1.5")), "parameters ", "its world was to stay");
-}
-
 Test(campaign_judge, a_hang_that_nobody_named_is_found)
 {
 	cr_expect_str_eq(judge(FAULT("absent", "1") END), "hangs ");
