@@ -80,11 +80,16 @@ static int ask_rank(struct rank *rank, struct fault_record *f, struct err *err)
 	return 0;
 }
 
+static int error_of(enum fault_kind kind)
+{
+	return kind == FAULT_DISK_FULL ? -ENOSPC : kind == FAULT_DISK_READ_ONLY ? -EROFS : -EIO;
+}
+
 static int break_disk(const struct jobs *jobs, struct fault_record *f, struct err *err)
 {
 	if (jobs->storage->root < 0)
 		return err_set(err, -ENOENT, "this daemon has no store");
-	int rc = f->entry->kind == FAULT_DISK_FULL ? -ENOSPC : -EIO;
+	int rc = error_of(f->entry->kind);
 	f->deadline_ns = f->caused_ns + f->for_ms * CLOCK_NS_PER_MS;
 	disk_break(jobs->storage->disk, rc, f->deadline_ns);
 	snprintf(f->text, sizeof(f->text), "writes to the store fail with %s for %lu ms", err_name(rc),

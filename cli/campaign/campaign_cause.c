@@ -188,8 +188,7 @@ static int begin(struct campaign *c, struct group *g, struct caused *one, struct
 {
 	const struct fault_entry *entry = one->fault->entry;
 	int rc = begin_as(c, g, one, err);
-	if (rc || one->result.outcome != FAULT_FIRED ||
-	    (entry->kind != FAULT_KILL_DAEMON && !campaign_loses_node(entry)))
+	if (rc || one->result.outcome != FAULT_FIRED || (!fault_ends_daemon(entry) && !campaign_loses_node(entry)))
 		return rc;
 	return campaign_note_daemon(c, one->node, false, err);
 }

@@ -127,8 +127,8 @@ static bool is_silence(const json_t *line)
 /* In a file, or in memory from where it may be written. */
 static bool is_flip(const json_t *line)
 {
-	return is(line, "kind", "flip-file") || is(line, "kind", "flip-manifest") || is(line, "kind", "flip-arena") ||
-	       is(line, "kind", "flip-replica");
+	return is(line, "kind", "flip-file") || is(line, "kind", "flip-manifest") || is(line, "kind", "flip-sidecar") ||
+	       is(line, "kind", "flip-arena") || is(line, "kind", "flip-replica");
 }
 
 static int take_hit(struct judge *j, const json_t *line)

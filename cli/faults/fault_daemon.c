@@ -63,12 +63,12 @@ static int stop(const struct fault_request *q, int pidfd, pid_t pid, char text[W
 	return rc;
 }
 
-static int await_death(int pidfd, pid_t pid, struct err *err)
+static int await_death(int pidfd, pid_t pid, uint32_t within_ms, struct err *err)
 {
 	struct pollfd fd = {.fd = pidfd, .events = POLLIN};
-	if (poll(&fd, 1, (int)(EFFECT_NS / CLOCK_NS_PER_MS)) == 1)
+	if (poll(&fd, 1, (int)within_ms) == 1)
 		return 0;
-	return err_set(err, -ETIMEDOUT, "the daemon, process %d, has not died", (int)pid);
+	return err_set(err, -ETIMEDOUT, "the daemon, process %d, has not ended", (int)pid);
 }
 
 int fault_signal_daemon(const struct fault_request *q, char text[WIRE_REASON_MAX], struct err *err)
@@ -89,7 +89,8 @@ int fault_signal_daemon(const struct fault_request *q, char text[WIRE_REASON_MAX
 		return stop(q, pidfd, peer.pid, text, err);
 	rc = signal_process(pidfd, q->entry->signal, peer.pid, err);
 	if (!rc)
-		rc = await_death(pidfd, peer.pid, err);
-	snprintf(text, WIRE_REASON_MAX, "process %d has died", (int)peer.pid);
+		rc = await_death(pidfd, peer.pid, q->entry->fires_ms, err);
+	snprintf(text, WIRE_REASON_MAX, "process %d has %s", (int)peer.pid,
+		 q->entry->signal == SIGTERM ? "ended" : "died");
 	return rc;
 }

@@ -64,7 +64,7 @@ static int act(const struct fault_request *q, const struct fault_result *result,
 	return fault_flip_stored(q, result->job, text, err);
 }
 
-/* The daemon is told, so that its records have it; one that was killed cannot be. */
+/* The daemon is told, so that its records have it; one that has ended cannot be. */
 static int report(const struct fault_request *q, struct fault_result *result, enum fault_outcome outcome,
 		  const char *text, struct err *err)
 {
@@ -72,7 +72,7 @@ static int report(const struct fault_request *q, struct fault_result *result, en
 				       .fault = {.number = result->number, .outcome = outcome}};
 	bool refused;
 	snprintf(command.fault.text, sizeof(command.fault.text), "%s", text);
-	if (q->entry->kind != FAULT_KILL_DAEMON)
+	if (!fault_ends_daemon(q->entry))
 		return ask(q, &command, result, &refused, err);
 	result->outcome = outcome;
 	snprintf(result->text, sizeof(result->text), "%s", text);

@@ -78,8 +78,9 @@ static int choose_file(const struct fault_request *q, const struct checkpoint *c
 		if (n >= ck->nodes[i].nfiles)
 			continue;
 		const struct manifest_file *file = &ck->nodes[i].files[n];
-		snprintf(name, NAME_FILE_MAX, "%s", file->name);
-		*from = file->packed.index_size ? 0 : file->data_at;
+		bool sidecar = q->entry->kind == FAULT_FLIP_SIDECAR;
+		snprintf(name, NAME_FILE_MAX, "%s", sidecar ? file->sidecar_name : file->name);
+		*from = sidecar || file->packed.index_size ? 0 : file->data_at;
 		return 0;
 	}
 	return err_set(err, -ENOENT, "the checkpoint has no data files");

@@ -19,8 +19,8 @@ static int query(struct device *d)
 	const char *text;
 	int done;
 
-	if (d->failure == DEVICE_LOST) {
-		snprintf(d->why, sizeof(d->why), "the device is lost");
+	if (d->failure == DEVICE_LOST || d->failure == DEVICE_ECC) {
+		snprintf(d->why, sizeof(d->why), "%s", device_failure_text(d->failure));
 		return -EIO;
 	}
 	done = gpu_query(c->stream, &text);
@@ -29,7 +29,7 @@ static int query(struct device *d)
 	return done;
 }
 
-/* That a device is gone cannot be brought about from here: it is played. */
+/* That a device is gone, or its memory has failed, cannot be brought about from here: it is played. */
 static int break_down(struct device *d, enum device_failure failure)
 {
 	struct cuda *c = (struct cuda *)((char *)d - offsetof(struct cuda, base.device));

@@ -10,6 +10,7 @@ static const char *const names[FAULTS_KINDS] = {
 	[FAULTS_ILLEGAL_ADDRESS] = "illegal-address",
 	[FAULTS_NEVER_ENDS] = "never-ends",
 	[FAULTS_DEVICE_LOST] = "device-lost",
+	[FAULTS_ECC] = "ecc",
 	[FAULTS_ABSENT] = "absent",
 	[FAULTS_MISMATCH] = "mismatch",
 	[FAULTS_NAN] = "nan",

@@ -18,6 +18,7 @@ enum faults_kind {
 	FAULTS_ILLEGAL_ADDRESS, /* "illegal-address": the same */
 	FAULTS_NEVER_ENDS,      /* "never-ends": the same */
 	FAULTS_DEVICE_LOST,     /* "device-lost": the same */
+	FAULTS_ECC,             /* "ecc": the same */
 	FAULTS_ABSENT,          /* "absent": instead of the first collective */
 	FAULTS_MISMATCH,        /* "mismatch": another collective than the others are in */
 	FAULTS_NAN,             /* "nan": in a gradient */

@@ -60,10 +60,11 @@ static int break_down(struct step *s)
 	static const enum device_failure failures[] = {[FAULTS_TRAP] = DEVICE_TRAP,
 						       [FAULTS_ILLEGAL_ADDRESS] = DEVICE_ILLEGAL_ADDRESS,
 						       [FAULTS_NEVER_ENDS] = DEVICE_NEVER_ENDS,
-						       [FAULTS_DEVICE_LOST] = DEVICE_LOST};
+						       [FAULTS_DEVICE_LOST] = DEVICE_LOST,
+						       [FAULTS_ECC] = DEVICE_ECC};
 	int rc = 0;
 
-	for (int kind = FAULTS_TRAP; rc == 0 && kind <= FAULTS_DEVICE_LOST; kind++)
+	for (int kind = FAULTS_TRAP; rc == 0 && kind <= FAULTS_ECC; kind++)
 		if (faults_take(s->faults, (enum faults_kind)kind, s->state->counters.step))
 			rc = s->device->break_down(s->device, failures[kind]);
 	return rc;

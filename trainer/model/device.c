@@ -24,19 +24,27 @@ static void learn(struct device *d, int64_t took)
 		d->longest_ns = took;
 }
 
-static int host_query(struct device *d)
+const char *device_failure_text(enum device_failure failure)
 {
 	static const char *const texts[] = {
+		[DEVICE_SOUND] = "it is sound",
 		[DEVICE_TRAP] = "the program on the device has trapped",
 		[DEVICE_ILLEGAL_ADDRESS] = "an illegal address was accessed",
+		[DEVICE_NEVER_ENDS] = "what runs on it does not end",
 		[DEVICE_LOST] = "the device is lost",
+		[DEVICE_ECC] = "its memory has an uncorrectable ECC error",
 	};
 
+	return texts[failure];
+}
+
+static int host_query(struct device *d)
+{
 	if (d->failure == DEVICE_SOUND)
 		return 1;
 	if (d->failure == DEVICE_NEVER_ENDS)
 		return 0;
-	snprintf(d->why, sizeof(d->why), "%s", texts[d->failure]);
+	snprintf(d->why, sizeof(d->why), "%s", device_failure_text(d->failure));
 	return -EIO;
 }
 

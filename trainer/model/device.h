@@ -17,6 +17,7 @@ enum device_failure {
 	DEVICE_ILLEGAL_ADDRESS, /* it reads where nothing is */
 	DEVICE_NEVER_ENDS,      /* it does not come to its end */
 	DEVICE_LOST,            /* the device is gone */
+	DEVICE_ECC,             /* its memory has an error that cannot be corrected */
 };
 
 enum { DEVICE_WHY_SIZE = 256 };
@@ -32,6 +33,9 @@ struct device {
 	int64_t longest_ns;          /* that work has taken; 0: none has ended */
 	char why[DEVICE_WHY_SIZE];
 };
+
+/* What is said of one that is played. */
+const char *device_failure_text(enum device_failure failure);
 
 struct device device_host(void);
 

@@ -41,6 +41,10 @@ enum fault_kind {
 	FAULT_LINK_SLOW,
 	FAULT_REBOOT,
 	FAULT_CLOCK_JUMP,
+	FAULT_ECC,
+	FAULT_RESTART_DAEMON,
+	FAULT_FLIP_SIDECAR,
+	FAULT_DISK_READ_ONLY,
 	FAULT_KIND_END
 };
 
@@ -83,6 +87,11 @@ extern const struct fault_entry fault_catalogue[];
 /* NULL: there is none. */
 const struct fault_entry *fault_find(const char *name, uint64_t len);
 const struct fault_entry *fault_of(enum fault_kind kind);
+/* The daemon's process is gone then: it cannot be told what became of the fault. */
+static inline bool fault_ends_daemon(const struct fault_entry *f)
+{
+	return f->kind == FAULT_KILL_DAEMON || f->kind == FAULT_RESTART_DAEMON;
+}
 /* "?" outside the catalogue. */
 const char *fault_kind_name(enum fault_kind kind);
 const char *fault_target_name(enum fault_target target);

@@ -102,6 +102,7 @@ def _():
         recovery = until(lambda: [r for r in job.job()["recoveries"]["recent"] if r["epoch"] == 2], "the job goes back")[0]
         has(str(recovery["passed_over"]), "rank 1")
         has(job.fault("flip-file", "--seed", 3), "flipped")
+        has(job.fault("flip-sidecar", "--seed", 3), "flipped")
         has(job.fault("flip-manifest", "--seed", 3), "MANIFEST.json")
         done = subprocess.run([CKPT, "verify", "--all", "--job", "gpt", "--repo", job.daemon.store], capture_output=True, text=True,
                               timeout=DEADLINE, env=ENVIRONMENT)
@@ -111,17 +112,21 @@ def _():
 @case("a full and a broken disk fail saves for a time, and a later save is durable")
 def _():
     with Job() as job:
-        for kind, word in (("disk-full", "No space left"), ("disk-eio", "Input/output error")):
+        for kind, word in (("disk-full", "No space left"), ("disk-eio", "Input/output error"), ("disk-read-only", "Read-only file system")):
             has(job.fault(kind, "--for", "3s"), "a write to the store was refused")
             until(lambda w=word: w in job.daemon.text(), f"the save fails with {word}")
             step = job.job()["saves"]["durable"]["step"]
             until(lambda s=step: job.job()["saves"]["durable"]["step"] > s, "a save after it")
 
 
-@case("the daemon is stopped for a time, and killed")
+@case("the daemon is stopped for a time, restarted, and killed")
 def _():
     with Job() as job:
         has(job.fault("stop-daemon", "--for", "200ms"), "was stopped for ")
+        has(job.fault("restart-daemon"), "has ended")
+        equal(job.daemon.process.wait(DEADLINE), 0)
+        job.daemon.start()
+        until(job.job, "the job comes back")
         has(job.fault("kill-daemon"), "has died")
         equal(job.daemon.process.wait(DEADLINE), -9)
         job.daemon.start()

@@ -170,7 +170,7 @@ def play(fault, *options, restarts=0, **more):
 
 @case("a rank whose device fails for good leaves with its own status and is replaced; the others live on")
 def _():
-    for fault, said in ("trap", "trapped"), ("illegal-address", "illegal address"), ("device-lost", "device is lost"):
+    for fault, said in ("trap", "trapped"), ("illegal-address", "illegal address"), ("device-lost", "device is lost"), ("ecc", "uncorrectable ECC error"):
         document, err = play(f"{fault}:rank=2@step=60", restarts=1)
         equal([rank["starts"] for rank in document["ranks"]], [1, 1, 2, 1])
         has(err, "rank 2 (process", "exited with status 4", said)

@@ -17,7 +17,7 @@ static struct run *play(int rank, const char *faults)
 
 Test(loop_faults, lost_context_is_replaced_and_the_others_live_on)
 {
-	static const char *const faults[] = {"trap@7", "illegal-address@7", "device-lost@7"};
+	static const char *const faults[] = {"trap@7", "illegal-address@7", "device-lost@7", "ecc@7"};
 
 	for (int i = 0; i < 3; i++) {
 		struct run *run = play(2, faults[i]);

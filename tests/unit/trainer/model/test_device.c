@@ -21,7 +21,10 @@ Test(device, an_error_that_stays_loses_the_context)
 	static const struct {
 		enum device_failure failure;
 		const char *text;
-	} cases[] = {{DEVICE_TRAP, "trapped"}, {DEVICE_ILLEGAL_ADDRESS, "illegal address"}, {DEVICE_LOST, "lost"}};
+	} cases[] = {{DEVICE_TRAP, "trapped"},
+		     {DEVICE_ILLEGAL_ADDRESS, "illegal address"},
+		     {DEVICE_LOST, "lost"},
+		     {DEVICE_ECC, "uncorrectable ECC error"}};
 
 	for (size_t i = 0; i < 3; i++) {
 		struct device host = device_host();
