@@ -48,39 +48,12 @@ uint64_t memory_cost(const struct table *table, const struct layout *layout, uin
 /* The tables are small next to the state: building the header blocks now keeps them off the save path. */
 static int build_heads(struct memory *mem, struct err *err)
 {
-	mem->heads = calloc(mem->layout.nfiles ? mem->layout.nfiles : 1, sizeof(*mem->heads));
-	if (!mem->heads)
-		return err_set(err, -ENOMEM, "no memory for file headers");
-	for (uint32_t i = 0; i < mem->layout.nfiles; i++) {
-		AUTO_WBUF struct wbuf out = {0};
-		int rc = safetensors_header(&mem->table->reg, &mem->layout, i, &out);
-		if (rc)
-			return err_set(err, rc, "cannot build the header of group '%s': %s", mem->layout.files[i].group,
-				       err_name(rc));
-		struct head_block *head = &mem->heads[i];
-		if (posix_memalign(&head->data, DISK_ALIGN, out.len))
-			return err_set(err, -ENOMEM, "no memory for file headers");
-		memcpy(head->data, out.data, out.len);
-		head->len = out.len;
-		head->digest = digest_bytes(out.data, out.len);
-	}
-	return 0;
-}
-
-static void free_heads(struct memory *mem)
-{
-	for (uint32_t i = 0; mem->heads && i < mem->layout.nfiles; i++)
-		free(mem->heads[i].data);
-	free(mem->heads);
-	mem->heads = NULL;
+	return head_blocks_make(&mem->table->reg, &mem->layout, &mem->heads, err);
 }
 
 int memory_make_heads(struct memory *mem, struct err *err)
 {
-	int rc = mem->heads ? 0 : build_heads(mem, err);
-	if (rc)
-		free_heads(mem);
-	return rc;
+	return mem->heads ? 0 : build_heads(mem, err);
 }
 
 /* What else is derived from the table. */
@@ -106,7 +79,7 @@ static void memory_free(struct memory *mem)
 {
 	if (mem->disk && mem->token >= 0)
 		disk_unregister(mem->disk, mem->token);
-	free_heads(mem);
+	head_blocks_free(mem->heads, mem->layout.nfiles);
 	witnesses_free(&mem->witnesses);
 	pages_free(mem);
 	free(mem->bring.left);

@@ -4,6 +4,7 @@
 #ifndef CKPTD_ARENA_MEMORY_H
 #define CKPTD_ARENA_MEMORY_H
 
+#include "arena/head_block.h"
 #include "arena/table.h"
 #include "base/err.h"
 #include "format/arena/arena.h"
@@ -32,13 +33,6 @@ struct slot_view {
 	bool left; /* what stands there is kept for later ranks (restore/former.h): nothing gives it back meanwhile */
 	uint32_t began,
 		lacks; /* of what is no arena, which has them in its head: as in struct arena_slot; see memory_lacks */
-};
-
-/* The constant first block of a data file: built once per registration, aligned for direct I/O. */
-struct head_block {
-	void *data;
-	size_t len;
-	struct digest digest;
 };
 
 /* What is told of a slot while it is filled to be restored (struct arena_bring). */

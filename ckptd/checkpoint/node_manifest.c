@@ -1,5 +1,7 @@
 #include "checkpoint/node_manifest.h"
 
+#include "checkpoint/node_part_private.h"
+
 #include "base/cleanup.h"
 #include "format/files/manifest_make.h"
 
@@ -26,13 +28,13 @@ int node_manifest_make(struct node_part *c, struct err *err)
 		const struct node_part_file *f = &c->cfiles[i];
 		const struct memory *mem = f->rank->mem;
 		files[i] = (struct made_file){.reg = &mem->table->reg,
-					      .layout = &mem->layout,
+					      .layout = f->rank->layout,
 					      .file = f->file,
-					      .data_at = mem->heads[f->file].len,
+					      .data_at = node_part_head(f)->len,
 					      .sidecar = &f->sidecar,
 					      .packed = f->packed};
 		if (f->packed.index_size)
-			c->stored -= mem->heads[f->file].len + mem->layout.files[f->file].data_size - f->packed.size;
+			c->stored -= node_part_head(f)->len + node_part_layout_file(f)->data_size - f->packed.size;
 	}
 	struct made_node made = {.job = c->job,
 				 .node = c->node,

@@ -312,7 +312,12 @@ void node_part_write(struct node_part *c, bool only_compare, uint64_t maker, con
 {
 	if (c->state != NODE_PART_ASK || c->rc)
 		return;
-	node_part_choose_files(c, parts);
+	int rc = node_part_choose_files(c, parts);
+	if (rc) {
+		c->rc = rc;
+		node_part_set_state(c, NODE_PART_STOPPED);
+		return;
+	}
 	c->only_compare = only_compare;
 	c->maker = maker;
 	if (only_compare)
@@ -368,6 +373,7 @@ void node_part_free(struct node_part *c)
 	for (uint32_t i = 0; i < c->nfiles; i++)
 		node_part_free_file(&c->cfiles[i]);
 	free(c->cfiles);
+	part_layout_put(c->layout);
 	free(c->found);
 	free(c->previous_mark);
 	wbuf_free(&c->node_text);

@@ -28,6 +28,7 @@
 #include "checkpoint/file/compressed_writer.h"
 #include "checkpoint/file/file_writer.h"
 #include "checkpoint/file/hard_link.h"
+#include "checkpoint/part_layout.h"
 #include "checkpoint/previous.h"
 #include "format/message/peer_coord.h"
 
@@ -61,12 +62,15 @@ struct node_part_rank {
 	struct memory *mem;
 	uint32_t slot;
 	const uint64_t *leaves; /* layout.nleaves, valid once node_part_digests_ready was called */
+	/* Set by the part: what of it is written. */
+	const struct layout *layout;
+	const struct head_block *heads;
 };
 
 struct node_part_file {
 	struct node_part *commit;
 	struct node_part_rank *rank;
-	uint32_t file; /* index into the rank's layout */
+	uint32_t file; /* index into the rank's `layout` and `heads` */
 	struct wbuf sidecar;
 	struct digest digest; /* of the sidecar, once it is encoded */
 	bool same;            /* as in the previous checkpoint; told with the digest */
@@ -84,9 +88,10 @@ struct node_part {
 	struct disk *disk;
 	struct throttle *throttle; /* limits the writing of data files; with bucket, the job's. NULL: no limit */
 	struct bucket *bucket;
-	struct previous *previous; /* what files may be linked to, of the same job. NULL: everything is written */
-	struct packing *packing;   /* data files are packed where that pays. NULL: they are not */
-	uint64_t full_every;       /* checkpoints that one file may serve; 1: none but its own */
+	struct previous *previous;    /* what files may be linked to, of the same job. NULL: everything is written */
+	struct part_layout **layouts; /* kept from save to save; NULL: of this part alone */
+	struct packing *packing;      /* data files are packed where that pays. NULL: they are not */
+	uint64_t full_every;          /* checkpoints that one file may serve; 1: none but its own */
 	int root;
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;
@@ -121,6 +126,7 @@ struct node_part {
 	uint32_t nfiles, in_flight, remove_at;
 	uint32_t started; /* in DATA: of twice nfiles, the late ones have their turn in the second half */
 	struct node_part_file *cfiles;
+	struct part_layout *layout; /* NULL: all is written */
 	struct wbuf node_text, notice;
 	char *found; /* the node manifest that was there already, of found_len bytes */
 	uint64_t found_len;
@@ -132,8 +138,7 @@ struct node_part {
 
 /* Starts, and waits for node_part_write. -ENOMEM: nothing was started and done is not called. */
 int node_part_start(struct node_part *c);
-/* The directory is there. only_compare: it is a checkpoint. Of its shared files (layout.h), in their order, it writes every one whose
- * number divided by `parts` leaves `part`. */
+/* The directory is there. only_compare: it is a checkpoint. Of what other nodes have, too, it writes its `parts`. */
 void node_part_write(struct node_part *c, bool only_compare, uint64_t maker, const struct share_parts *parts);
 /* The digests of all ranks have been compared and stand in ranks[].leaves. */
 void node_part_digests_ready(struct node_part *c);

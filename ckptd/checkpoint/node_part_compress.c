@@ -56,12 +56,11 @@ static uint64_t most(const struct packer *p)
 
 static void write_packed(struct node_part *c, struct node_part_file *f)
 {
-	const struct memory *mem = f->rank->mem;
-	const struct layout_file *lf = &mem->layout.files[f->file];
+	const struct layout_file *lf = node_part_layout_file(f);
 	struct writer *w = &f->writer;
 	*w = (struct writer){
 		.disk = c->disk, .dir = c->dir, .flags = DISK_DIRECT, .fill = fill, .done = file_written, .arg = f};
-	name_packed(mem->table->reg.rank, c->world, lf->group, lf->part, w->name);
+	name_packed(f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, w->name);
 	w->size = most(&f->packer);
 	writer_start(w);
 }
@@ -86,9 +85,9 @@ static void sampled(struct packer *p)
 int node_part_write_packed(struct node_part *c, struct node_part_file *f)
 {
 	const struct memory *mem = f->rank->mem;
-	const struct layout_file *lf = &mem->layout.files[f->file];
-	const struct head_block *head = &mem->heads[f->file];
-	struct described what = {&mem->table->reg, mem->layout.pieces + lf->first_piece};
+	const struct layout_file *lf = node_part_layout_file(f);
+	const struct head_block *head = node_part_head(f);
+	struct described what = {&mem->table->reg, f->rank->layout->pieces + lf->first_piece};
 	struct packer *p = &f->packer;
 	packer_free(p);
 	*p = (struct packer){.packing = c->packing, .disk = c->disk, .header = head->data, .header_len = head->len};

@@ -11,9 +11,8 @@ static void start_files(struct node_part *c);
 
 static const char *data_name(const struct node_part *c, const struct node_part_file *f, char dst[NAME_FILE_MAX])
 {
-	const struct memory *mem = f->rank->mem;
-	const struct layout_file *lf = &mem->layout.files[f->file];
-	name_data(mem->table->reg.rank, c->world, lf->group, lf->part, dst);
+	const struct layout_file *lf = node_part_layout_file(f);
+	name_data(f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);
 	return dst;
 }
 
@@ -46,18 +45,19 @@ static void file_moved(struct writer *w)
 
 void node_part_write_plain(struct node_part *c, struct node_part_file *f)
 {
-	const struct memory *mem = f->rank->mem;
-	const struct layout_file *lf = &mem->layout.files[f->file];
-	const struct head_block *head = &mem->heads[f->file];
+	const struct layout_file *lf = node_part_layout_file(f);
+	const struct head_block *head = node_part_head(f);
 	struct writer *w = &f->writer;
-	*w = (struct writer){.disk = c->disk, .dir = c->dir, .flags = DISK_DIRECT, .done = file_done, .arg = c};
+	bool direct = lf->slot_at % DISK_ALIGN == 0; /* a part of what others have may begin anywhere */
+	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = file_done, .arg = c};
+	w->flags = direct ? DISK_DIRECT : 0;
 	w->throttle = c->throttle;
 	w->bucket = c->bucket;
 	w->moved = file_moved;
 	data_name(c, f, w->name);
 	w->extents[0] = (struct writer_extent){head->data, 0, head->len};
-	w->extents[1] = (struct writer_extent){memory_slot(mem, f->rank->slot) + lf->slot_at, head->len,
-					       align_up(lf->data_size, DISK_ALIGN)};
+	w->extents[1] = (struct writer_extent){memory_slot(f->rank->mem, f->rank->slot) + lf->slot_at, head->len,
+					       direct ? align_up(lf->data_size, DISK_ALIGN) : lf->data_size};
 	w->size = head->len + lf->data_size;
 	writer_start(w);
 }
@@ -72,11 +72,10 @@ static void write_data(struct node_part *c, struct node_part_file *f)
 
 static int encode_sidecar(struct node_part *c, struct node_part_file *f)
 {
-	const struct memory *mem = f->rank->mem;
-	const struct head_block *head = &mem->heads[f->file];
+	const struct head_block *head = node_part_head(f);
 	if (f->sidecar.len)
 		return 0;
-	int rc = sidecar_encode(&mem->layout, f->file, head->len, head->digest, f->rank->leaves, &f->sidecar);
+	int rc = sidecar_encode(f->rank->layout, f->file, head->len, head->digest, f->rank->leaves, &f->sidecar);
 	if (rc)
 		return rc;
 	f->digest = digest_bytes(f->sidecar.data, f->sidecar.len);
@@ -107,18 +106,17 @@ static void file_linked(struct hard_link *l)
 
 static void link_data(struct node_part *c, struct node_part_file *f, const struct previous_file *p)
 {
-	const struct memory *mem = f->rank->mem;
-	const struct layout_file *lf = &mem->layout.files[f->file];
+	const struct layout_file *lf = node_part_layout_file(f);
 	f->age = p->age + 1;
 	f->packed = p->packed;
-	(p->packed.index_size ? name_packed : name_data)(mem->table->reg.rank, c->world, lf->group, lf->part,
+	(p->packed.index_size ? name_packed : name_data)(f->rank->mem->table->reg.rank, c->world, lf->group, lf->part,
 							 f->writer.name);
 	f->hard_link = (struct hard_link){.disk = c->disk,
 					  .from = c->previous_dir,
 					  .dir = c->dir,
 					  .name = f->writer.name,
 					  .size = p->packed.index_size ? p->packed.size
-								       : mem->heads[f->file].len + lf->data_size,
+								       : node_part_head(f)->len + lf->data_size,
 					  .done = file_linked,
 					  .arg = f};
 	hard_link_start(&f->hard_link);
@@ -147,11 +145,10 @@ static int start_data(struct node_part *c, struct node_part_file *f)
 
 static int start_sidecar(struct node_part *c, struct node_part_file *f)
 {
-	const struct memory *mem = f->rank->mem;
-	const struct layout_file *lf = &mem->layout.files[f->file];
+	const struct layout_file *lf = node_part_layout_file(f);
 	struct writer *w = &f->writer;
 	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = file_done, .arg = c};
-	name_sidecar(mem->table->reg.rank, c->world, lf->group, lf->part, w->name);
+	name_sidecar(f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, w->name);
 	w->extents[0] = (struct writer_extent){f->sidecar.data, 0, f->sidecar.len};
 	w->size = f->sidecar.len;
 	writer_start(w);
@@ -268,7 +265,7 @@ static const char *made_name(const struct node_part *c, uint32_t i, char dst[NAM
 		return dst;
 	}
 	const struct node_part_file *f = &c->cfiles[i / NAMES];
-	const struct layout_file *lf = &f->rank->mem->layout.files[f->file];
+	const struct layout_file *lf = node_part_layout_file(f);
 	names[i % NAMES](f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, dst);
 	return dst;
 }
@@ -281,48 +278,60 @@ bool node_part_remove_next(struct node_part *c)
 	return name != NULL;
 }
 
+static uint32_t count_files(const struct node_part *c)
+{
+	uint32_t n = 0;
+	for (uint32_t r = 0; r < c->nranks; r++)
+		n += c->ranks[r].layout->nfiles;
+	return n;
+}
+
+static void list_files(struct node_part *c)
+{
+	c->nfiles = 0;
+	for (uint32_t r = 0; r < c->nranks; r++)
+		for (uint32_t f = 0; f < c->ranks[r].layout->nfiles; f++)
+			c->cfiles[c->nfiles++] = (struct node_part_file){.commit = c, .rank = &c->ranks[r], .file = f};
+}
+
 int node_part_collect_files(struct node_part *c)
 {
-	for (uint32_t r = 0; r < c->nranks; r++)
-		c->nfiles += c->ranks[r].mem->layout.nfiles;
-	c->cfiles = calloc(c->nfiles ? c->nfiles : 1, sizeof(*c->cfiles));
-	if (!c->cfiles) {
-		c->nfiles = 0; /* of which node_part_free frees what they hold */
-		return -ENOMEM;
-	}
-	uint32_t at = 0;
 	for (uint32_t r = 0; r < c->nranks; r++) {
-		const struct layout *layout = &c->ranks[r].mem->layout;
-		for (uint32_t f = 0; f < layout->nfiles; f++)
-			c->cfiles[at++] = (struct node_part_file){.commit = c, .rank = &c->ranks[r], .file = f};
+		c->ranks[r].layout = &c->ranks[r].mem->layout;
+		c->ranks[r].heads = c->ranks[r].mem->heads;
 	}
+	c->cfiles = calloc(count_files(c) + 1ull, sizeof(*c->cfiles));
+	if (!c->cfiles)
+		return -ENOMEM;
+	list_files(c);
 	return 0;
 }
 
-/* The next file of a share of this node: whether it is among those that it writes. */
-static bool is_ours(struct share_numbers *numbers, uint32_t *seen, const struct share_parts *parts, uint64_t share)
+/* None has more files than there were. */
+static int take_part(struct node_part *c, const struct share_parts *parts)
 {
-	uint32_t i = share_number(numbers, share);
-	const struct share_part *p = &parts->of[i];
-	if (i >= parts->n)
-		return true;
-	return p->parts && seen[i]++ % p->parts == p->part;
+	struct part_layout *own = NULL, **kept = c->layouts ? c->layouts : &own;
+	int rc = part_layout_make(c->ranks, c->nranks, parts, kept, &c->err);
+	if (rc)
+		return rc;
+	c->layout = c->layouts ? part_layout_get(*kept) : own;
+	for (uint32_t r = 0; r < c->nranks; r++) {
+		c->ranks[r].layout = &c->layout->ranks[r].layout;
+		c->ranks[r].heads = c->layout->ranks[r].heads;
+	}
+	list_files(c);
+	return 0;
 }
 
-void node_part_choose_files(struct node_part *c, const struct share_parts *parts)
+int node_part_choose_files(struct node_part *c, const struct share_parts *parts)
 {
-	struct share_numbers numbers = {0};
-	uint32_t kept = 0, seen[SHARES_MAX] = {0};
-	for (uint32_t i = 0; i < c->nfiles; i++) {
-		const struct node_part_file *f = &c->cfiles[i];
-		const struct memory *mem = f->rank->mem;
-		const struct layout_file *lf = &mem->layout.files[f->file];
-		if (lf->share && !is_ours(&numbers, seen, parts, lf->share))
-			continue;
-		c->bytes += mem->heads[f->file].len + lf->data_size;
-		c->cfiles[kept++] = *f;
-	}
-	c->files = c->nfiles = kept;
+	int rc = parts->n ? take_part(c, parts) : 0;
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < c->nfiles; i++)
+		c->bytes += node_part_head(&c->cfiles[i])->len + node_part_layout_file(&c->cfiles[i])->data_size;
+	c->files = c->nfiles;
+	return 0;
 }
 
 void node_part_free_file(struct node_part_file *f)

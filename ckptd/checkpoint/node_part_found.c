@@ -29,9 +29,9 @@ static void adopt_packed(struct node_part *c, const struct manifest_file *found)
 {
 	for (uint32_t i = 0; i < c->nfiles; i++) {
 		struct node_part_file *f = &c->cfiles[i];
-		const struct memory *mem = f->rank->mem;
-		const struct layout_file *lf = &mem->layout.files[f->file];
-		if (found->rank == mem->table->reg.rank && found->part == lf->part && !strcmp(found->group, lf->group))
+		const struct layout_file *lf = node_part_layout_file(f);
+		if (found->rank == f->rank->mem->table->reg.rank && found->part == lf->part &&
+		    !strcmp(found->group, lf->group))
 			f->packed = found->packed;
 	}
 }

@@ -22,8 +22,17 @@ int node_part_compare_found(struct node_part *c);
 void node_part_open_previous(struct node_part *c);
 
 /* Files (checkpoint/node_part_files.c). */
+static inline const struct layout_file *node_part_layout_file(const struct node_part_file *f)
+{
+	return &f->rank->layout->files[f->file];
+}
+static inline const struct head_block *node_part_head(const struct node_part_file *f)
+{
+	return &f->rank->heads[f->file];
+}
 int node_part_collect_files(struct node_part *c);
-void node_part_choose_files(struct node_part *c, const struct share_parts *parts);
+/* 0, or -ENOMEM with the sentence: all files are still there. */
+int node_part_choose_files(struct node_part *c, const struct share_parts *parts);
 /* Writes the data files or the sidecars (by state); node_part_advance when all have ended. */
 void node_part_write_files(struct node_part *c);
 /* The digests are there: data files that stood back for them have their turn. */

@@ -1,6 +1,6 @@
 #include "checkpoint/previous.h"
 
-#include "checkpoint/node_part.h"
+#include "checkpoint/node_part_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,8 @@
 
 static void fill(struct previous_file *p, const struct node_part *c, const struct node_part_file *f)
 {
-	const struct memory *mem = f->rank->mem;
-	const struct layout_file *lf = &mem->layout.files[f->file];
-	name_data(mem->table->reg.rank, c->world, lf->group, lf->part, p->name);
+	const struct layout_file *lf = node_part_layout_file(f);
+	name_data(f->rank->mem->table->reg.rank, c->world, lf->group, lf->part, p->name);
 	p->sidecar = f->digest;
 	p->packed = f->packed;
 	p->age = f->age;

@@ -1,6 +1,7 @@
 #include "checkpoint/repair_donor.h"
 
 #include "arena/room.h"
+#include "checkpoint/part_layout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,27 +11,28 @@ void donor_drop(struct donor *donor)
 	for (uint32_t r = 0; r < donor->nparts; r++)
 		memory_put(donor->parts[r].mem);
 	free(donor->parts);
+	part_layout_put(donor->layout);
 	*donor = (struct donor){0};
 }
 
-/* NULL: not of this node, or nothing of it is there. */
-static const struct donor_part *part_of(const struct donor *donor, uint32_t rank)
+/* Index of its part; nparts: not of this node, or nothing of it is there. */
+static uint32_t part_of(const struct donor *donor, uint32_t rank)
 {
-	for (uint32_t i = 0; i < donor->nparts; i++)
-		if (donor->parts[i].mem && donor->parts[i].mem->table->reg.rank == rank)
-			return &donor->parts[i];
-	return NULL;
+	uint32_t i = 0;
+	while (i < donor->nparts && (!donor->parts[i].mem || donor->parts[i].mem->table->reg.rank != rank))
+		i++;
+	return i;
 }
 
-/* The place of the file in the rank's layout; the same bytes have the same size. */
-static const struct layout_file *find(const struct memory *mem, const struct manifest_file *file, size_t *index)
+/* The place of the file in what was written of the rank; the same bytes have the same size. */
+static const struct layout_file *find(const struct layout *layout, const struct head_block *heads,
+				      const struct manifest_file *file, const struct head_block **head)
 {
-	for (uint32_t f = 0; f < mem->layout.nfiles; f++) {
-		const struct layout_file *lf = &mem->layout.files[f];
-		*index = f;
+	for (uint32_t f = 0; f < layout->nfiles; f++) {
+		const struct layout_file *lf = &layout->files[f];
+		*head = &heads[f];
 		if (!strcmp(lf->group, file->group) && lf->part == file->part)
-			return mem->heads[f].len == file->data_at && file->data_at + lf->data_size == file->size ? lf
-														 : NULL;
+			return heads[f].len == file->data_at && file->data_at + lf->data_size == file->size ? lf : NULL;
 	}
 	return NULL;
 }
@@ -38,16 +40,20 @@ static const struct layout_file *find(const struct memory *mem, const struct man
 int donor_read(void *arg, const struct manifest_file *file, uint64_t from, uint64_t len, void *buf)
 {
 	const struct donor *donor = arg;
-	size_t index;
-	const struct donor_part *part = part_of(donor, file->rank);
-	const struct memory *mem = part ? part->mem : NULL;
-	const struct layout_file *lf = mem ? find(mem, file, &index) : NULL;
+	uint32_t i = part_of(donor, file->rank);
+	if (i == donor->nparts)
+		return -ENOENT;
+	const struct memory *mem = donor->parts[i].mem;
+	const struct part_layout_rank *written = part_layout_of(donor->layout, i, mem);
+	const struct head_block *head;
+	const struct layout_file *lf =
+		find(written ? &written->layout : &mem->layout, written ? written->heads : mem->heads, file, &head);
 	if (!lf || from + len > file->size)
 		return -ENOENT;
 	if (from + len <= file->data_at)
-		memcpy(buf, (const uint8_t *)mem->heads[index].data + from, len);
+		memcpy(buf, (const uint8_t *)head->data + from, len);
 	else if (from >= file->data_at)
-		memcpy(buf, memory_slot(mem, part->slot) + lf->slot_at + (from - file->data_at), len);
+		memcpy(buf, memory_slot(mem, donor->parts[i].slot) + lf->slot_at + (from - file->data_at), len);
 	else
 		return -ENOENT;
 	return 0;

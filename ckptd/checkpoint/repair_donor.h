@@ -6,9 +6,11 @@
 #include "store/check/repair.h"
 
 struct memory;
+struct part_layout;
 
 struct donor {
 	uint32_t nparts;
+	struct part_layout *layout; /* a reference: what the node wrote of it; NULL: all of it */
 	struct donor_part {
 		struct memory *mem; /* a reference; NULL: not here */
 		uint32_t slot;

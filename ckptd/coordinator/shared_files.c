@@ -24,7 +24,7 @@ static void assign(struct coord *c)
 		shares[n] = &c->nodes[node].shares;
 		parts[n++] = &c->nodes[node].parts;
 	}
-	int rc = shares_assign(shares, parts, n);
+	int rc = shares_assign(shares, parts, n, SHARE_PART_MIN);
 	coord_each(c, node) c->nodes[node].parts_known = !rc;
 }
 

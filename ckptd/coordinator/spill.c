@@ -364,7 +364,7 @@ static int assign(struct coord *c)
 		shares[n] = &c->spill.owners[o].shares;
 		parts[n++] = &c->spill.owners[o].parts;
 	}
-	return shares_assign(shares, parts, n);
+	return shares_assign(shares, parts, n, SHARE_PART_MIN);
 }
 
 static void seal(struct coord *c)

@@ -26,6 +26,7 @@ void saves_free(struct saves *saves)
 	list_for_safe(node, &saves->snapshots)
 		snapshot_free(snapshot_of(node));
 	previous_free(&saves->previous);
+	part_layout_put(saves->layouts);
 }
 
 /* ---- finding --------------------------------------------------------------------------------------------------- */
@@ -240,6 +241,7 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	c->throttle = &saves->of.storage->writes;
 	c->bucket = &saves->bucket;
 	c->previous = &saves->previous;
+	c->layouts = &saves->layouts;
 	c->full_every = saves->of.policy->full_every;
 	c->packing = saves->of.policy->compress == COMPRESS_ZSTD ? &saves->of.storage->packing : NULL;
 	c->root = saves->of.storage->root;

@@ -51,9 +51,10 @@ struct saves {
 	struct step_id begun;        /* the newest that a rank here has begun; epoch 0: none */
 	struct snapshot *committing; /* one at a time: they share one disk */
 	struct verify_item *verifying;
-	_Atomic int gait;         /* enum readback_gait of what is read back */
-	struct bucket bucket;     /* the job's limit of writes */
-	struct previous previous; /* what the next commit may link to */
+	_Atomic int gait;            /* enum readback_gait of what is read back */
+	struct bucket bucket;        /* the job's limit of writes */
+	struct previous previous;    /* what the next commit may link to */
+	struct part_layout *layouts; /* what this node writes of what others have, too; NULL: nothing was yet */
 	uint64_t until_due;       /* saves to storage that are passed over before one is written (save/save_policy.h) */
 	struct peer_save ordered; /* to be written next, by order; epoch 0: none */
 	unsigned reporting;       /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */

@@ -70,6 +70,7 @@ static void start_verify(struct saves *saves, struct snapshot *s)
 	s->verify = VERIFY_READING;
 	struct donor donor;
 	int rc = snapshot_donor(s, &donor);
+	donor.layout = rc ? NULL : part_layout_get(saves->layouts);
 	struct readback what = {.job = saves->of.name,
 				.id = s->id,
 				.rate = saves->of.policy->read_bandwidth,

@@ -1,4 +1,4 @@
-#include "format/files/shares.h"
+#include "format/files/share_numbers.h"
 
 #include "base/cleanup.h"
 #include "format/tensor/digest.h"
@@ -6,22 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t share_number(struct share_numbers *numbers, uint64_t share)
-{
-	uint32_t i = 0;
-	while (i < numbers->n && numbers->of[i] != share)
-		i++;
-	if (i < SHARES_MAX && i == numbers->n)
-		numbers->of[numbers->n++] = share;
-	return i < SHARES_MAX ? i : SHARES_MAX - 1;
-}
-
 /* ---- what a node has --------------------------------------------------------------------------------------------- */
 
 /* A registered piece that is replicated. */
 struct unit {
 	uint32_t share;
 	uint64_t sum;
+	uint64_t bytes; /* 0: they are not contiguous */
 };
 
 static int chain(uint64_t *sum, struct wbuf *text)
@@ -59,7 +50,14 @@ static int by_unit(const void *a, const void *b)
 	return x->sum < y->sum ? -1 : x->sum > y->sum;
 }
 
-/* Pieces without elements are in no file, and in no share. */
+static uint64_t bytes_of(const struct entry *e, uint32_t piece)
+{
+	uint64_t count = 0;
+	bool whole = region_contiguous(&e->shape, &e->pieces[piece], NULL, &count);
+	return whole ? count * dtype_size(e->dtype) : 0;
+}
+
+/* Pieces without elements are in no share. */
 static int add_units(struct share_numbers *numbers, const struct registration *reg, struct unit *units, size_t *n)
 {
 	for (uint32_t e = 0; e < reg->nentries; e++) {
@@ -69,7 +67,7 @@ static int add_units(struct share_numbers *numbers, const struct registration *r
 			AUTO_WBUF struct wbuf text = {0};
 			if (!region_volume(&entry->shape, &entry->pieces[p]))
 				continue;
-			struct unit unit = {.share = share_number(numbers, share)};
+			struct unit unit = {.share = share_number(numbers, share), .bytes = bytes_of(entry, p)};
 			put_piece(&text, entry, &entry->pieces[p]);
 			if (chain(&unit.sum, &text))
 				return -ENOMEM;
@@ -77,6 +75,23 @@ static int add_units(struct share_numbers *numbers, const struct registration *r
 		}
 	}
 	return 0;
+}
+
+/* Sorted, so that replicas follow each other. */
+static void add_bytes(const struct share_numbers *numbers, const struct unit *units, size_t n, struct shares *out)
+{
+	bool divides[SHARES_MAX];
+	for (uint32_t i = 0; i < SHARES_MAX; i++)
+		divides[i] = share_is_single(numbers, i);
+	for (size_t i = 0; i < n; i++) {
+		if (i && !by_unit(&units[i - 1], &units[i]))
+			continue;
+		out->of[units[i].share].bytes += units[i].bytes;
+		divides[units[i].share] &= units[i].bytes > 0;
+	}
+	for (uint32_t i = 0; i < SHARES_MAX; i++)
+		if (!divides[i])
+			out->of[i].bytes = 0;
 }
 
 static int sum_units(struct share_numbers *numbers, const struct registration *const *regs, uint32_t nregs,
@@ -93,6 +108,7 @@ static int sum_units(struct share_numbers *numbers, const struct registration *c
 	if (rc)
 		return rc;
 	qsort(units, n, sizeof(*units), by_unit);
+	add_bytes(numbers, units, n, out);
 	for (size_t i = 0; !rc && i < n; i++) {
 		AUTO_WBUF struct wbuf text = {0};
 		if (i && !by_unit(&units[i - 1], &units[i]))
@@ -136,8 +152,8 @@ static int by_share(const void *a, const void *b)
 	return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* claims[0..n) are of one share. */
-static void share_out(const struct claim *claims, size_t n, struct share_parts *const *parts)
+/* By files: claims[0..n) are of one share. */
+static void share_out_files(const struct claim *claims, size_t n, struct share_parts *const *parts)
 {
 	uint32_t writers = 0, part = 0;
 	for (size_t i = 0; i < n; i++)
@@ -152,9 +168,25 @@ static void share_out(const struct claim *claims, size_t n, struct share_parts *
 	}
 }
 
-int shares_assign(const struct shares *const *shares, struct share_parts *const *parts, uint32_t n)
+/* By bytes. *turn: the first to write, so that small shares are not all written by the same node. */
+static void share_out(const struct claim *claims, size_t n, struct share_parts *const *parts, uint64_t part_min,
+		      uint64_t *turn)
+{
+	uint64_t most = claims[0].share.bytes / part_min;
+	uint32_t writers = (uint32_t)(most > n ? n : most ? most : 1);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t part = (uint32_t)((i + n - *turn % n) % n);
+		bool writes = part < writers;
+		parts[claims[i].node]->of[claims[i].at] =
+			(struct share_part){.part = writes ? part : 0, .parts = writes ? writers : 0};
+	}
+	*turn += writers;
+}
+
+int shares_assign(const struct shares *const *shares, struct share_parts *const *parts, uint32_t n, uint64_t part_min)
 {
 	size_t most = 1, m = 0;
+	uint64_t turn = 0;
 	for (uint32_t i = 0; i < n; i++)
 		most += shares[i]->n;
 	AUTO_FREE struct claim *claims = calloc(most, sizeof(*claims));
@@ -169,7 +201,10 @@ int shares_assign(const struct shares *const *shares, struct share_parts *const 
 	for (size_t i = 0, end; i < m; i = end) {
 		for (end = i + 1; end < m && claims[end].share.what == claims[i].share.what;)
 			end++;
-		share_out(claims + i, end - i, parts);
+		if (claims[i].share.bytes)
+			share_out(claims + i, end - i, parts, part_min, &turn);
+		else
+			share_out_files(claims + i, end - i, parts);
 	}
 	return 0;
 }
@@ -182,6 +217,7 @@ void shares_put(struct wbuf *out, const struct shares *s)
 	for (uint32_t i = 0; i < s->n; i++) {
 		wbuf_u64(out, s->of[i].what);
 		wbuf_u64(out, s->of[i].cut);
+		wbuf_u64(out, s->of[i].bytes);
 	}
 }
 
@@ -199,6 +235,7 @@ void shares_get(struct rbuf *r, struct shares *s)
 	for (uint32_t i = 0; i < s->n; i++) {
 		s->of[i].what = rbuf_u64(r);
 		s->of[i].cut = rbuf_u64(r);
+		s->of[i].bytes = rbuf_u64(r);
 	}
 }
 

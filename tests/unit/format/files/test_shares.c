@@ -17,15 +17,18 @@ struct node {
 	struct layout layouts[RANKS_MAX];
 	struct shares shares;
 	struct share_parts parts;
+	struct layout taken[RANKS_MAX];
 };
 
 static struct node nodes[NODES_MAX];
 static uint32_t nnodes, nranks;
+static uint64_t file_max;
 
 static void setup(void)
 {
 	memset(nodes, 0, sizeof(nodes));
 	nnodes = nranks = 0;
+	file_max = LAYOUT_FILE_MAX;
 }
 
 static void teardown(void)
@@ -34,6 +37,7 @@ static void teardown(void)
 		for (uint32_t r = 0; r < nodes[i].n; r++) {
 			registration_free(&nodes[i].regs[r]);
 			layout_free(&nodes[i].layouts[r]);
+			layout_free(&nodes[i].taken[r]);
 		}
 	}
 }
@@ -65,17 +69,64 @@ static void blob(struct node *node, const char *name)
 		add_blob(&node->regs[r], name, ENTRY_JOB_BLOB, 8 * LEAF_SIZE);
 }
 
+/* By columns: not contiguous. */
+static void have_columns(struct node *node, const char *name, const char *replica)
+{
+	struct shape shape = {.ndim = 2, .dim = {8 * LEAF_SIZE, 2}};
+	struct region left = region_whole(&shape), right = left;
+	left.extent[1] = right.extent[1] = right.offset[1] = 1;
+	for (uint32_t r = 0; r < node->n; r++)
+		add_piece(add_tensor(&node->regs[r], name, DTYPE_U8, shape, replica, left), right);
+}
+
+static void list_layouts(const struct node *node, const struct layout **layouts)
+{
+	for (uint32_t r = 0; r < node->n; r++)
+		layouts[r] = &node->layouts[r];
+}
+
 static void say(struct node *node)
 {
 	const struct layout *layouts[RANKS_MAX];
 	struct err err = {0};
-	cr_assert_eq(layout_make(node->list, node->n, false, LAYOUT_FILE_MAX, node->layouts, &err), 0, "%s", err.text);
-	for (uint32_t r = 0; r < node->n; r++)
-		layouts[r] = &node->layouts[r];
+	cr_assert_eq(layout_make(node->list, node->n, false, file_max, node->layouts, &err), 0, "%s", err.text);
+	list_layouts(node, layouts);
 	cr_assert_eq(shares_make(layouts, node->list, node->n, &node->shares), 0);
 }
 
-static void assign(void)
+/* Pieces of a file follow each other in the slot, and each is in its place there and among the leaves. */
+static void expect_in_place(const struct layout *whole, const struct layout *taken)
+{
+	for (uint32_t f = 0; f < taken->nfiles; f++) {
+		const struct layout_file *file = &taken->files[f];
+		uint64_t at = 0;
+		cr_assert(file->npieces);
+		for (uint32_t i = 0; i < file->npieces; i++) {
+			const struct layout_piece *p = &taken->pieces[file->first_piece + i], *q = whole->pieces;
+			while (q->entry != p->entry || q->source != p->source || p->slot_at < q->slot_at ||
+			       p->slot_at + p->bytes > q->slot_at + q->bytes)
+				cr_assert(++q < whole->pieces + whole->npieces);
+			cr_assert_eq(p->file, f);
+			cr_assert_eq(p->at, at);
+			cr_assert_eq(p->slot_at, file->slot_at + at);
+			cr_assert_eq((p->slot_at - q->slot_at) % LEAF_SIZE, 0);
+			cr_assert_eq(p->first_leaf, q->first_leaf + (p->slot_at - q->slot_at) / LEAF_SIZE);
+			at += p->bytes;
+		}
+		cr_assert_eq(file->data_size, at);
+	}
+}
+
+static void take(struct node *node)
+{
+	const struct layout *layouts[RANKS_MAX];
+	list_layouts(node, layouts);
+	cr_assert_eq(shares_take(layouts, node->list, node->n, &node->parts, node->taken), 0);
+	for (uint32_t r = 0; r < node->n; r++)
+		expect_in_place(&node->layouts[r], &node->taken[r]);
+}
+
+static void assign_by(uint64_t part_min)
 {
 	const struct shares *shares[NODES_MAX];
 	struct share_parts *parts[NODES_MAX];
@@ -84,33 +135,36 @@ static void assign(void)
 		shares[i] = &nodes[i].shares;
 		parts[i] = &nodes[i].parts;
 	}
-	cr_assert_eq(shares_assign(shares, parts, nnodes), 0);
+	cr_assert_eq(shares_assign(shares, parts, nnodes, part_min), 0);
+	for (uint32_t i = 0; i < nnodes; i++)
+		take(&nodes[i]);
 }
 
-/* How often the byte of a tensor is written, as a commit does (commit_choose_files). */
+static void assign(void)
+{
+	assign_by(LEAF_SIZE);
+}
+
+static uint64_t bytes_written(const struct node *node)
+{
+	uint64_t bytes = 0;
+	for (uint32_t r = 0; r < node->n; r++)
+		bytes += node->taken[r].data_bytes;
+	return bytes;
+}
+
+/* How often the byte of a tensor of bytes is written. */
 static uint32_t times_written(const char *name, uint64_t at)
 {
 	uint32_t times = 0;
-	for (uint32_t i = 0; i < nnodes; i++) {
-		struct share_numbers numbers = {0};
-		uint32_t seen[SHARES_MAX] = {0};
-		for (uint32_t r = 0; r < nodes[i].n; r++) {
-			const struct layout *l = &nodes[i].layouts[r];
-			for (uint32_t f = 0; f < l->nfiles; f++) {
-				uint32_t k = l->files[f].share ? share_number(&numbers, l->files[f].share) : 0;
-				const struct share_part *part = &nodes[i].parts.of[k];
-				bool ours =
-					!l->files[f].share || (part->parts && seen[k]++ % part->parts == part->part);
-				for (uint32_t p = 0; ours && p < l->files[f].npieces; p++) {
-					const struct layout_piece *piece = &l->pieces[l->files[f].first_piece + p];
-					const struct entry *e = &nodes[i].regs[r].entries[piece->entry];
-					uint64_t start = 0, count = 0;
-					region_contiguous(&e->shape, &piece->region, &start, &count);
-					times += !strcmp(e->name, name) && at >= start && at < start + count;
-				}
+	for (uint32_t i = 0; i < nnodes; i++)
+		for (uint32_t r = 0; r < nodes[i].n; r++)
+			for (uint32_t p = 0; p < nodes[i].taken[r].npieces; p++) {
+				const struct layout_piece *piece = &nodes[i].taken[r].pieces[p];
+				const struct entry *e = &nodes[i].regs[r].entries[piece->entry];
+				times += !strcmp(e->name, name) && region_rank(&e->shape, &piece->region, at + 1) >
+									   region_rank(&e->shape, &piece->region, at);
 			}
-		}
-	}
 	return times;
 }
 
@@ -132,12 +186,14 @@ Test(shares_of_nodes, nodes_that_hold_the_same_share_it)
 		cr_expect_eq(nodes[i].shares.n, 1);
 		cr_expect_eq(nodes[i].shares.of[0].what, nodes[0].shares.of[0].what);
 		cr_expect_eq(nodes[i].shares.of[0].cut, nodes[0].shares.of[0].cut, "whatever its ranks are");
+		cr_expect_eq(nodes[i].shares.of[0].bytes, 12 * LEAF_SIZE);
 		cr_expect(nodes[i].parts.of[0].part == i && nodes[i].parts.of[0].parts == 3);
+		cr_expect_eq(bytes_written(&nodes[i]), 4 * LEAF_SIZE);
 	}
 }
 
 /* As after the loss of one process of six: nodes of two, two and one. */
-Test(shares_of_nodes, nodes_with_fewer_ranks_cut_it_otherwise_and_leave_it_to_the_others)
+Test(shares_of_nodes, nodes_with_fewer_ranks_write_as_much)
 {
 	for (uint32_t i = 0; i < 3; i++)
 		have(add_node(i == 2 ? 1 : 2), "w", "dp", 12);
@@ -145,7 +201,107 @@ Test(shares_of_nodes, nodes_with_fewer_ranks_cut_it_otherwise_and_leave_it_to_th
 	cr_expect_eq(nodes[2].shares.of[0].what, nodes[0].shares.of[0].what);
 	cr_expect_neq(nodes[2].shares.of[0].cut, nodes[0].shares.of[0].cut);
 	expect_written_once("w", 12);
-	cr_expect_eq(nodes[2].parts.of[0].parts, 0);
+	for (uint32_t i = 0; i < 3; i++)
+		cr_expect_eq(bytes_written(&nodes[i]), 4 * LEAF_SIZE);
+}
+
+Test(shares_of_nodes, no_part_is_smaller_than_the_least)
+{
+	static const struct {
+		uint64_t leaves, least;
+		uint32_t writers;
+	} cases[] = {{8, 8, 1}, {15, 8, 1}, {16, 8, 2}, {24, 8, 3}, {99, 8, 3}, {1, 8, 1}};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t writers = 0;
+		teardown();
+		setup();
+		for (int n = 0; n < 3; n++)
+			have(add_node(1), "w", "dp", cases[i].leaves);
+		assign_by(cases[i].least * LEAF_SIZE);
+		expect_written_once("w", cases[i].leaves);
+		for (uint32_t n = 0; n < 3; n++)
+			writers += bytes_written(&nodes[n]) > 0;
+		cr_expect_eq(writers, cases[i].writers, "%lu leaves: %u", (unsigned long)cases[i].leaves, writers);
+	}
+}
+
+Test(shares_of_nodes, small_ones_are_not_all_written_by_the_same_node)
+{
+	for (int n = 0; n < 3; n++) {
+		struct node *node = add_node(1);
+		have(node, "a", "x", 2);
+		have(node, "b", "y", 2);
+		have(node, "c", "z", 2);
+	}
+	assign_by(16 * LEAF_SIZE);
+	for (uint32_t n = 0; n < 3; n++)
+		cr_expect_eq(bytes_written(&nodes[n]), 2 * LEAF_SIZE);
+}
+
+Test(shares_of_nodes, what_is_not_contiguous_is_shared_by_files)
+{
+	file_max = 1; /* a file for each piece */
+	for (int n = 0; n < 3; n++)
+		have_columns(add_node(n == 2 ? 2 : 1), "w", "dp");
+	assign();
+	cr_expect_eq(nodes[0].shares.of[0].bytes, 0);
+	for (uint64_t at = 0; at < 16 * LEAF_SIZE; at += LEAF_SIZE / 2 + 1)
+		cr_expect_eq(times_written("w", at), 1);
+	for (uint32_t n = 0; n < 3; n++)
+		cr_expect_eq(bytes_written(&nodes[n]), n < 2 ? 8 * LEAF_SIZE : 0, "the last has it in other files");
+}
+
+/* Tensors of odd sizes and several types, in several groups, by whole and by parts, on nodes of one to four ranks. */
+static void have_at_random(unsigned *seed)
+{
+	static const enum dtype types[] = {DTYPE_U8, DTYPE_BF16, DTYPE_F32, DTYPE_F64};
+	uint32_t tensors = 1 + (uint32_t)rand_r(seed) % 6;
+	for (uint32_t t = 0; t < tensors; t++) {
+		uint64_t n = (uint64_t)rand_r(seed) % (3 * LEAF_SIZE), half = n ? (uint64_t)rand_r(seed) % n : 0;
+		enum dtype type = types[rand_r(seed) % 4];
+		bool parts = rand_r(seed) % 2;
+		char name[16], replica[2] = {(char)('a' + rand_r(seed) % 2), 0};
+		snprintf(name, sizeof(name), "t%u", t);
+		for (uint32_t i = 0; i < nnodes; i++)
+			for (uint32_t r = 0; r < nodes[i].n; r++) {
+				struct entry *e = add_tensor(&nodes[i].regs[r], name, type, shape1(n), replica,
+							     parts ? region_flat(half, n - half) : region_flat(0, n));
+				if (parts)
+					add_piece(e, region_flat(0, half));
+			}
+	}
+}
+
+static void expect_all_written_once(void)
+{
+	const struct registration *reg = &nodes[0].regs[0];
+	uint64_t bytes = 0, written = 0;
+	for (uint32_t e = 0; e < reg->nentries; e++) {
+		uint64_t n = reg->entries[e].shape.dim[0];
+		for (uint64_t at = 0; at < n; at += 4999)
+			cr_assert_eq(times_written(reg->entries[e].name, at), 1);
+		cr_assert(!n || times_written(reg->entries[e].name, n - 1) == 1);
+		bytes += n * dtype_size(reg->entries[e].dtype);
+	}
+	for (uint32_t i = 0; i < nnodes; i++)
+		written += bytes_written(&nodes[i]);
+	cr_assert_eq(written, bytes);
+}
+
+Test(shares_of_nodes, all_is_written_once_whatever_it_is, .timeout = 60)
+{
+	for (unsigned i = 0; i < 1000; i++) {
+		unsigned seed = i;
+		teardown();
+		setup();
+		uint32_t n = 1 + (uint32_t)rand_r(&seed) % NODES_MAX;
+		while (nnodes < n)
+			add_node(1 + (uint32_t)rand_r(&seed) % RANKS_MAX);
+		have_at_random(&seed);
+		file_max = rand_r(&seed) % 2 ? LAYOUT_FILE_MAX : 2 * LEAF_SIZE;
+		assign_by(1 + (uint64_t)rand_r(&seed) % (2 * LEAF_SIZE));
+		expect_all_written_once();
+	}
 }
 
 /* Two stages of a pipeline, which have the configuration in common, and one group of its own. */
@@ -172,7 +328,7 @@ Test(shares_of_nodes, other_pieces_or_other_types_are_another_share)
 	have(a, "w", "dp", 2);
 	have(b, "v", "dp", 2);
 	add_tensor(&c->regs[0], "w", DTYPE_I8, shape1(2 * LEAF_SIZE), "dp", region_flat(0, 2 * LEAF_SIZE));
-	assign();
+	assign_by(SHARE_PART_MIN);
 	for (uint32_t i = 0; i < 3; i++)
 		cr_expect(nodes[i].parts.of[0].part == 0 && nodes[i].parts.of[0].parts == 1);
 }
@@ -211,7 +367,7 @@ Test(shares_of_nodes, beyond_their_number_they_are_one_with_the_last)
 Test(shares, they_are_read_as_they_were_written)
 {
 	AUTO_WBUF struct wbuf w = {0};
-	struct shares shares = {.n = 2, .of = {{1, 2}, {UINT64_MAX, 4}}}, s;
+	struct shares shares = {.n = 2, .of = {{1, 2, 3}, {UINT64_MAX, 4, 0}}}, s;
 	struct share_parts parts = {.n = 3, .of = {{0, 1}, {0, 0}, {6, 7}}}, p;
 	shares_put(&w, &shares);
 	share_parts_put(&w, &parts);
