@@ -8,9 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Ranks that have registered anew since have other arenas: the same slot of those is of another step. */
+static bool is_in_arenas(const struct job *job, const struct snapshot *s)
+{
+	bool is = s->nparts == job->nlocal;
+	for (uint32_t r = 0; is && r < job->nlocal; r++)
+		is = job->ranks[r].mem && s->parts[r].mem == job->ranks[r].mem;
+	return is;
+}
+
 static bool is_of_use(const struct job *job, const struct snapshot *s)
 {
-	return snapshot_in_memory(s) && !snapshot_is_partial(s) && !snapshot_is_stored(s) &&
+	return is_in_arenas(job, s) && snapshot_in_memory(s) && !snapshot_is_partial(s) && !snapshot_is_stored(s) &&
 	       step_compare(s->id, job->copies.durable) > 0;
 }
 
