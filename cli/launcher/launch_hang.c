@@ -17,10 +17,9 @@ static bool last_sign(const struct launch *launch, const struct launch_rank *ran
 static uint64_t quiet_since(const struct launch *launch, const struct flight_view *view)
 {
 	uint64_t since = max_u64(max_u64(view->beat_ns, launch->epoch_ns), launch->hang_held_ns);
-	for (uint32_t r = 0; r < launch->nranks; r++) {
-		since = max_u64(since, launch->ranks[r].proc.started_ns);
-		since = max_u64(since, held_apart(&launch->held, launch->ranks[r].id));
-	}
+	for (uint32_t r = 0; r < launch->nranks; r++)
+		since = max_u64(since, max_u64(launch->ranks[r].proc.started_ns,
+					       held_apart(&launch->held, launch->ranks[r].id)));
 	return since;
 }
 
