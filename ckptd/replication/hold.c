@@ -265,10 +265,7 @@ int hold_for_fetch(struct fetch *fetch, const struct peer_source *m, struct arri
 {
 	const struct replica_fetch *what = fetch_what(fetch);
 	struct copied *job = fetch_job(fetch);
-	struct wish w = {.rank = what->rank, .world = m->world, .id = what->id, .free_only = true, .shape = &m->shape};
-	struct holding *h = holding_for(job, &w);
-	if (h && h->arrival)
-		return err_set(err, -EAGAIN, "another copy of rank %u is arriving", what->rank);
+	struct wish w = {.rank = what->rank, .world = m->world, .id = what->id, .fetched = true, .shape = &m->shape};
 	int rc = make_arrival(job, &w, out, err);
 	if (rc)
 		return rc;

@@ -38,7 +38,7 @@ struct holding *holding_for(const struct copied *job, const struct wish *w)
 {
 	list_for(it, &job->holdings) {
 		struct holding *h = holding_of(it);
-		if (!h->kept && h->rank == w->rank && h->world == w->world &&
+		if (!h->kept && !h->fetched && h->rank == w->rank && h->world == w->world &&
 		    digest_equal(h->mem->sum, w->shape->table) && h->mem->table_len == w->shape->table_len &&
 		    h->mem->slot_size == w->shape->slot_size && h->mem->layout.nleaves == w->shape->nleaves)
 			return h;
@@ -117,6 +117,7 @@ static int make_holding(struct copied *job, const struct wish *w, struct holding
 	h->job = job;
 	h->rank = w->rank;
 	h->world = w->world;
+	h->fetched = w->fetched;
 	job->replica->config.memory->copies += charge_of(h->mem);
 	list_push(&job->holdings, &h->link);
 	*out = h;
@@ -129,7 +130,7 @@ static int choose_slot(const struct holding *h, const struct wish *w, struct err
 	int best = -EAGAIN;
 	for (int i = 0; i < MEMORY_HELD_SLOTS; i++) {
 		const struct slot_view *slot = &h->mem->slots[i];
-		if (slot->copies || (slot->used && (w->free_only || !step_compare(slot->id, w->keep))))
+		if (slot->copies || (slot->used && (w->fetched || !step_compare(slot->id, w->keep))))
 			continue;
 		if (slot->used && step_compare(slot->id, w->id) > 0)
 			return err_set(err, -ESTALE, "step %lu of rank %u is held already",
@@ -155,10 +156,18 @@ static void drop_outdated(struct copied *job, const struct wish *w, const struct
 	}
 }
 
+static bool has_room(const struct holding *h, const struct wish *w)
+{
+	struct err err;
+	return !h->arrival && choose_slot(h, w, &err) >= 0;
+}
+
 /* The arrival in its slot, or why there is no room for it. */
 int make_arrival(struct copied *job, const struct wish *w, struct arrival **out, struct err *err)
 {
 	struct holding *h = holding_for(job, w);
+	if (h && w->fetched && !has_room(h, w))
+		h = NULL;
 	if (step_compare(w->id, job->forgotten) < 0)
 		return err_set(err, -ESTALE, "nobody asks for step %lu any more", (unsigned long)w->id.step);
 	drop_outdated(job, w, h);

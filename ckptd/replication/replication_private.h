@@ -131,6 +131,7 @@ struct holding {
 	struct memory *mem;
 	uint32_t owners[ARENA_SLOTS_MAX]; /* by slot, what stands in it: as in struct peer_holding */
 	bool kept;                        /* it is the arena of a former rank: nothing arrives in it */
+	bool fetched; /* the same of a part that was fetched to be read once: the copies of its rank filled theirs */
 	struct arrival *arrival;
 	struct prefaulted filled;
 	bool present; /* its pages have been touched, as far as they could be */
@@ -180,7 +181,7 @@ void hold_drop(struct arrival *a);
 struct wish {
 	uint32_t rank, world;
 	struct step_id id, keep;
-	bool free_only; /* a slot that has something keeps it */
+	bool fetched; /* it is read once: no copy makes room for it */
 	const struct peer_shape *shape;
 };
 

@@ -398,6 +398,36 @@ Test(recut, what_is_older_than_what_every_rank_has_copies_of_makes_room)
 	cr_expect_not(replica_kept(replica));
 }
 
+/* A snapshot of rank 0 of the former world, of which copies are held already or which is fetched to be read once. Returns where it arrives. */
+static const struct holding *arrives(struct step_id id, bool fetched)
+{
+	struct err err = {{0}};
+	struct arrival *arrival;
+	const struct peer_shape shape = {.table = {1, 2}, .table_len = 100, .nleaves = 4, .slot_size = 4096};
+	struct wish w = {.world = MAKER_WORLD, .id = id, .fetched = fetched, .shape = &shape};
+	cr_assert_eq(make_arrival(copied_get(replica, "main"), &w, &arrival, &err), 0, "%s", err.text);
+	struct holding *h = arrival->holding;
+	h->mem->slots[arrival->slot] = (struct slot_view){.used = true, .id = id};
+	h->arrival = NULL;
+	free(arrival);
+	return h;
+}
+
+/* Nothing of what is held is let go for it, and nobody waits for that: it may be what another node needs. */
+Test(recut, what_is_fetched_has_its_place_beside_copies_that_fill_theirs)
+{
+	const struct holding *copies = arrives((struct step_id){8, 1}, false);
+	cr_expect_eq(arrives((struct step_id){9, 1}, false), copies);
+	const struct holding *fetched = arrives(kept, true);
+	cr_expect_neq(fetched, copies);
+	cr_expect_eq(used(copies->mem), MEMORY_HELD_SLOTS);
+	cr_expect_eq(arrives((struct step_id){11, 1}, false), copies, "copies do not go where it was");
+	for (uint32_t slot = 0; slot < fetched->mem->nslots; slot++)
+		replica_drop(fetched->mem, slot);
+	replica_tick(replica);
+	cr_expect_eq(account()->copies, copies->mem->size + TABLE_COST * copies->mem->table_len, "it is let go");
+}
+
 /* Both are of rank 0, and of the same step. */
 Test(recut, a_part_is_of_its_world)
 {
