@@ -27,9 +27,16 @@ void copying_leave(const struct job *job)
 		replica_leave(job->peers->replica, job->name);
 }
 
+/* Ranks that a plan gave to this node may go to others, in the same epoch if nobody has entered it: that all is over its coordinator says. */
+static bool ends_here(const struct job *job)
+{
+	bool moves = job->spread && job->resize.plan;
+	return job->world && job->nlocal == job->world && !moves && !job->copying.unserved;
+}
+
 void copying_end(const struct job *job)
 {
-	if (job->peers->replica && job->world && job->nlocal == job->world && !job->copying.unserved)
+	if (job->peers->replica && ends_here(job))
 		replica_end(job->peers->replica, job->name);
 	else
 		copying_leave(job);
