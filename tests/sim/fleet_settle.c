@@ -91,12 +91,10 @@ static bool saved(uint64_t after)
 void fleet_settle(const char *after)
 {
 	uint64_t end = clock_now() + SETTLED_NS, step = fleet.last_step;
-	while (!saved(step) && !fleet.stopped && clock_now() < end)
+	while (!(saved(step) && fleet_decided()) && !fleet.stopped && clock_now() < end)
 		round_of_all();
 	if (!saved(step) && !fleet.stopped)
 		fleet_tell();
-	while (!fleet.stopped && !fleet_decided() && clock_now() < end)
-		round_of_all();
 	SIM_CHECK(fleet.stopped || fleet_decided(), "a rank is not told what is due within a minute after %s", after);
 	SIM_CHECK(saved(step) || fleet.stopped, "nothing is saved within a minute after %s, in a world of %u of %u",
 		  after, fleet_entered_world(), fleet_expected_world());

@@ -319,11 +319,11 @@ static bool is_elastic(uint64_t seed)
 	return all_elastic() || seed % ELASTIC_EACH == 0;
 }
 
-/* And in every so many, whatever the world does, the coordinator is elected. */
+/* And in every so many, whatever the world does, the coordinator is elected; and in half of those in which the world changes. */
 static bool has_registry(uint64_t seed)
 {
 	const char *all = getenv("CKPT_SIM_REGISTRY");
-	return (all && *all == '1') || seed % REGISTRY_EACH == 2;
+	return (all && *all == '1') || seed % REGISTRY_EACH == 2 || seed % (2 * ELASTIC_EACH) == 0;
 }
 
 static bool asks(uint64_t seed)
