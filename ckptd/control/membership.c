@@ -234,7 +234,7 @@ static bool mend(struct membership *m)
 {
 	uint32_t next = assignment_next_world(&m->assignment);
 	bool moves = next == m->assignment.world, early = clock_now() < m->wait_ns;
-	if (early && assignment_unclaimed(&m->assignment))
+	if (early && assignment_unclaimed(&m->assignment) && !(moves && membership_nobody_returns(m)))
 		return true;
 	bool alike = host_view(m->control, m->job).alike;
 	if (moves && m->control->storage->root >= 0 && alike && !assignment_keeps(&m->assignment)) {

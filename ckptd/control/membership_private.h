@@ -85,6 +85,8 @@ void membership_remove(struct control *control, const char *job);
 uint64_t membership_patience(const struct membership *m);
 /* The same for those who had ranks by the plan of an earlier coordinator, and have yet to say so. */
 uint64_t membership_return_patience(const struct membership *m);
+/* Nobody of them comes: each has said so, or its daemon is not there. */
+bool membership_nobody_returns(const struct membership *m);
 
 /* The node is to end what it has under way, if it has anything by the plan that holds; also who has lost his launcher: if he has rank 0, nobody
  * else decides what is written. */

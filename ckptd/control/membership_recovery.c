@@ -53,6 +53,17 @@ uint64_t membership_return_patience(const struct membership *m)
 	return node_records_settled(m->control) ? min_u64(patience, soon) : patience;
 }
 
+bool membership_nobody_returns(const struct membership *m)
+{
+	const struct assignment *c = &m->assignment;
+	for (uint32_t r = 0; r < c->world; r++) {
+		uint32_t home = c->home[r];
+		if (home == ASSIGNMENT_NOBODY || (c->nodes[home].awaited && !node_record_is_gone(m->control, home)))
+			return false;
+	}
+	return m->spread;
+}
+
 /* Another life of this daemon, or another node, has planned, or got further than the one that we know of. */
 static void adopt(struct membership *m, uint32_t plan, uint32_t world, uint32_t by)
 {

@@ -47,10 +47,12 @@ void node_record_tick(struct control *control)
 	control->node_record_ns = rc ? clock_deadline(RETRY_NS) : UINT64_MAX;
 }
 
-static bool is_absent(const struct control *control, uint32_t node)
+bool node_record_is_gone(const struct control *control, uint32_t node)
 {
 	char key[REGISTRY_KEY_MAX];
 	struct registry_record record;
+	if (!control->registry || !registry_is_synced(control->registry) || net_is_up(control->peers->net, node))
+		return false;
 	key_of(control, node, key);
 	return !registry_get(control->registry, key, &record);
 }
@@ -61,7 +63,7 @@ bool node_records_settled(const struct control *control)
 		return false;
 	for (uint32_t n = 0; n < control->peers->roster->n; n++)
 		if (n != control->peers->self && roster_has(control->peers->roster, n) &&
-		    !net_is_up(control->peers->net, n) && !is_absent(control, n))
+		    !net_is_up(control->peers->net, n) && !node_record_is_gone(control, n))
 			return false;
 	return true;
 }

@@ -16,6 +16,8 @@ struct roster_node;
 char *node_record_text(const struct roster_node *node, char *dst, size_t size);
 /* Writes it where it does not stand; at each tick. */
 void node_record_tick(struct control *control);
+/* The registry says that the daemon of the node is not there, and no session says otherwise. False without a registry. */
+bool node_record_is_gone(const struct control *control, uint32_t node);
 /* Nobody is on the way: each node has a session with this one, or the registry says that its daemon is not there. False without a registry. */
 bool node_records_settled(const struct control *control);
 

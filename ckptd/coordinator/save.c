@@ -385,7 +385,7 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 	}
 	s->parts[from.node] = *part;
 	coord_save_take(c, s, from.node, SAID_PREPARED);
-	make(c, s); /* by order of an earlier life of the coordinator */
+	want(c, s); /* by order of an earlier life of the coordinator */
 	s = find(c, id, &after);
 	if (s)
 		coord_save_seal(c, s);

@@ -224,6 +224,59 @@ Test(membership_record, what_a_node_has_is_lost_when_it_does_not_come_in_time)
 	cr_expect(nodes[2].quiesce && nodes[2].plan.number == 7, "it is back, and is to end what it has under way");
 }
 
+static void with_registry(void)
+{
+	static char registry; /* nobody looks into it */
+	membership_daemon.control.registry = (struct registry *)&registry;
+	fake_registry.synced = true;
+	fake_registry.up[0] = fake_registry.up[1] = true;
+}
+
+static void spare_comes(uint32_t node)
+{
+	report(node, &(struct peer_capacity){.want = WANT, .least = LEAST, .processes = EACH, .spare = true});
+}
+
+Test(membership_record, for_a_daemon_that_is_not_there_nobody_waits_where_others_have_room)
+{
+	put_on_record();
+	with_registry();
+	says(0, 7, 4, 0);
+	tick();
+	cr_expect_eq(plan_now(), 7, "nobody has room: a spare may have yet to say what it offers");
+	spare_comes(1);
+	cr_expect_eq(plan_now(), 8);
+	recorded(8);
+	EXPECT_RANKS(1, 8, 4, 2, 3);
+}
+
+Test(membership_record, a_daemon_that_is_there_is_waited_for)
+{
+	put_on_record();
+	with_registry();
+	fake_record("nodes/n2", false);
+	says(0, 7, 4, 0);
+	spare_comes(1);
+	tick();
+	cr_expect_eq(plan_now(), 7, "it has yet to call");
+	fake_record_gone("nodes/n2");
+	fake_registry.up[2] = true;
+	tick();
+	cr_expect_eq(plan_now(), 7, "it has called, and has yet to say what it has");
+	fake_registry.up[2] = false;
+	tick();
+	cr_expect_eq(plan_now(), 8);
+}
+
+Test(membership_record, without_a_registry_a_daemon_is_waited_for)
+{
+	put_on_record();
+	says(0, 7, 4, 0);
+	spare_comes(1);
+	tick();
+	cr_expect_eq(plan_now(), 7);
+}
+
 Test(membership_record, where_nobody_follows_a_plan_the_job_begins_with_the_next_one)
 {
 	put_on_record();

@@ -115,6 +115,18 @@ Test(coord_parts, what_a_lost_node_has_a_part_of_fails_before_the_world_changes)
 	cr_expect_eq(place.made, 1, "no directory is made for the second");
 }
 
+/* The coordinator before this one had it written, and the part of a lost node is in it. */
+Test(coord_parts, what_was_prepared_before_fails_in_a_world_that_is_about_to_change)
+{
+	struct peer_report prepared = {.type = PEER_PREPARED, .prepared.id = s10};
+	join_all();
+	coord_gone(coord, 2, "it is lost");
+	coord_hold(coord, "it changes");
+	coord_input(coord, (struct coord_from){0, coord_view(coord).epoch}, &prepared);
+	cr_expect_eq(told[0].failure, -ENODEV);
+	cr_expect_eq(place.made, 0, "its directory is not made anew: nobody could complete it");
+}
+
 /* Where a job of that name on one node has taken the place of one on several, the others of that one may still report. */
 Test(coord_parts, a_node_that_has_no_part_in_the_job_says_nothing)
 {
