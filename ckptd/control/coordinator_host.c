@@ -121,9 +121,9 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	rc = epochs_first(control, host->job, &start, err);
 	if (rc)
 		return err_prefix(err, rc, "job '%s': no epoch can be chosen", host->job);
-	/* Nothing later than what the registry has was given, as far as anybody knows; whose world may change begins anew. */
-	uint32_t last = host->spread ? start.elected : 0;
-	bool resumes = last && start.next == last + 1 && !membership_plan(control, host->job);
+	/* Nothing later than what the registry has was given, as far as anybody knows, and the plan that its ranks follow stands beside it. */
+	uint32_t last = host->spread ? start.elected : 0, plan = membership_plan(control, host->job);
+	bool resumes = last && start.next == last + 1 && (!plan || plan == start.plan.number);
 	host->resume_ns = resumes ? clock_now() : 0;
 	host->recorded = resumes ? last : 0;
 	host->back_recorded = rollbacks_last(&start.back);

@@ -443,7 +443,7 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_no
 void coord_hold(struct coord *c, const char *why)
 {
 	c->held = true;
-	if (c->entered == c->epoch)
+	if (c->entered == c->epoch || c->resuming)
 		coord_raise(c, "%s", why);
 	coord_saves_hold(c);
 }

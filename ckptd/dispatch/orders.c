@@ -94,6 +94,14 @@ static void pause_ranks(struct job *job, uint64_t after)
 
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
+/* Another coordinator has taken the job over in the epoch that it is in. */
+static void resume(struct job *job)
+{
+	job_pause(job, UINT64_MAX); /* what the former one had it wait for nobody else knows */
+	saves_report_anew(&job->saves);
+	interval_report_anew(job);
+}
+
 /* What only a participant gets. */
 static void obey(struct job *job, const struct peer_order *order)
 {
@@ -110,9 +118,7 @@ static void obey(struct job *job, const struct peer_order *order)
 		return;
 	case PEER_RESUME:
 		if (order->word.epoch == job->epoch)
-			saves_report_anew(&job->saves);
-		if (order->word.epoch == job->epoch)
-			interval_report_anew(job);
+			resume(job);
 		standstill_anew(job);
 		straggler_watch_anew(job);
 		return;

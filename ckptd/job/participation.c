@@ -19,7 +19,7 @@ struct reporter job_reporter(const struct job *job)
 static bool is_in_epoch(const struct job *job)
 {
 	bool in = job->spread && job->epoch && job->entered == job->epoch && job->known == job->epoch &&
-		  !job->resize.plan && restore_idle(&job->restore);
+		  !resize_changes(&job->resize) && restore_idle(&job->restore);
 	for (uint32_t r = 0; in && r < job->nlocal; r++)
 		in = job->ranks[r].state == RANK_JOINED && !job->ranks[r].restoring.seq;
 	return in;

@@ -389,6 +389,11 @@ void resize_quiesce(struct job *job, uint32_t plan)
 	loop_soon(job->runtime->loop, AT_ONCE_MS);
 }
 
+bool resize_changes(const struct resize *resize)
+{
+	return resize->next.number || resize->quiesce_next || resize->quiesce_ns;
+}
+
 void resize_apart(struct job *job, bool apart)
 {
 	job->resize.apart = apart;

@@ -55,6 +55,8 @@ void resize_say(const struct job *job);
 void resize_apart(struct job *job, bool apart);
 /* Another plan holds than the one by which the job took its participant here. */
 void resize_invalidate_plan(struct job *job, uint32_t plan);
+/* It is about to follow another plan, or ends what it has under way for one. */
+bool resize_changes(const struct resize *resize);
 /* From the coordinator. */
 void resize_quiesce(struct job *job, uint32_t plan);
 void resize_plan(struct job *job, const struct wire_plan *plan);

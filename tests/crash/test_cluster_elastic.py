@@ -220,31 +220,60 @@ def links_are_slow():
         whole(net)
 
 
-def a_coordinator_that_reaches_etcd_and_no_node_gives_way():
-    """Its cable is pulled; a gate in each node leads to etcd all the same."""
+@contextlib.contextmanager
+def elected_job():
+    """With its etcd, and a gate in each node that leads there, whatever becomes of the node's cable."""
     gates = []
+    with etcd("x") as members, contextlib.ExitStack() as ends:
+        ends.callback(lambda: [gate.close() for gate in gates])
 
-    def lead_to(members):
-        def begins(net):
+        def lead_there(net):
             for node in net.nodes:
                 node.boot()
                 gates.append(Gate(next(iter(members)).place, node.net.listener(ETCD)))
-        return begins
-    with etcd("x") as members, contextlib.ExitStack() as ends:
-        ends.callback(lambda: [gate.close() for gate in gates])
-        with elastic_job(options=["--registry", f"etcd://127.0.0.1:{ETCD}/ckpt", "--registry-lease", "2s"], begins=lead_to(members)) as (net, job):
-            first = members.get(COORDINATOR)
-            net[first].unplug()
-            until(lambda: members.get(COORDINATOR) not in (None, first), "another node coordinates", RUN_S)
-            net[first].until_said("gives way")
-            others = [name for name in "abcd" if name != first]
-            until(lambda: job.newest(others) >= 200, "step 200", RUN_S)
-            net[first].plug()
-            ends_undisturbed(job, "abcd")
-            whole(net)
+        with elastic_job(options=["--registry", f"etcd://127.0.0.1:{ETCD}/ckpt", "--registry-lease", "2s"], begins=lead_there) as (net, job):
+            yield net, job, members, gates
 
 
-CASES = [a_coordinator_that_reaches_etcd_and_no_node_gives_way] if not why_no_etcd() else []
+def a_coordinator_that_reaches_etcd_and_no_node_gives_way():
+    """Its cable is pulled."""
+    with elected_job() as (net, job, members, _):
+        first = members.get(COORDINATOR)
+        net[first].unplug()
+        until(lambda: members.get(COORDINATOR) not in (None, first), "another node coordinates", RUN_S)
+        net[first].until_said("gives way")
+        others = [name for name in "abcd" if name != first]
+        until(lambda: job.newest(others) >= 200, "step 200", RUN_S)
+        net[first].plug()
+        ends_undisturbed(job, "abcd")
+        whole(net)
+
+
+def elections(net):
+    """What new coordinators have made of the epoch that they found."""
+    return [line for node in net.nodes for line in node.said().splitlines() if re.search("ranks go on in epoch|: epoch [0-9]+: ", line)]
+
+
+def nobody_repeats_a_step_because_etcd_was_away():
+    """Until all leases have lapsed. A node that a busy machine keeps from answering begins an epoch, too: then it is away once more."""
+    def goes_on(net, members, gates):
+        before = len(elections(net))
+        first = until(lambda: members.get(COORDINATOR), "a coordinator", RUN_S)
+        lapsed = net[first].said().count("it coordinates nothing any more")
+        for gate in gates:
+            gate.close_door()
+        until(lambda: net[first].said().count("it coordinates nothing any more") > lapsed, "the lease lapses", RUN_S)
+        for gate in gates:
+            gate.open_door()
+        until(lambda: len(elections(net)) > before, "another coordinator", RUN_S)
+        return "ranks go on in epoch" in "".join(elections(net)[before:])
+    with elected_job() as (net, job, members, gates):
+        expect(any(goes_on(net, members, gates) for _ in range(3)), elections(net))
+        ends_undisturbed(job, "abcd")
+        whole(net)
+
+
+CASES = [a_coordinator_that_reaches_etcd_and_no_node_gives_way, nobody_repeats_a_step_because_etcd_was_away] if not why_no_etcd() else []
 CASES += [a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place, a_stopped_daemon_wakes_up_after_it_was_replaced,
          a_node_that_comes_back_when_the_job_has_ended_is_told, the_spare_is_lost_while_it_takes_over, power_is_lost_while_the_world_shrinks]
 if NIGHTLY:  # integration/test_elastic_run has some of it, with less of a network

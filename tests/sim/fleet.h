@@ -184,7 +184,7 @@ struct fleet_sum {
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
 		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
-		resumed, schedules, rollbacks, went_back;
+		resumed, planned, schedules, rollbacks, went_back;
 };
 
 extern struct fleet fleet;

@@ -307,6 +307,7 @@ static void count_resumed(void)
 		return;
 	fleet.resumed_term = fleet_term();
 	fleet_sum.resumed++;
+	fleet_sum.planned += fleet.elastic;
 }
 
 void fleet_check(void)

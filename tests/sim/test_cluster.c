@@ -456,6 +456,7 @@ static const struct {
 	{"coordinators lost before a plan was told", &fleet_sum.untold},
 	{"when some nodes had been told", &fleet_sum.half_told},
 	{"epochs that went on under another coordinator", &fleet_sum.resumed},
+	{"of them by a plan", &fleet_sum.planned},
 	{"rollbacks asked for", &fleet_sum.rollbacks},
 	{"rollbacks", &fleet_sum.went_back},
 	{"schedules that all ranks were told alike", &fleet_sum.schedules},

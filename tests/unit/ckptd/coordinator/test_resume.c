@@ -142,6 +142,17 @@ Test(resume, what_a_node_says_in_another_epoch_than_its_own_does_not_count)
 		cr_expect_eq(told[n].resumes, 0);
 }
 
+Test(resume, a_world_that_is_about_to_change_waits_for_nobody)
+{
+	come(0, at_work(0));
+	come(1, at_work(1));
+	coord_hold(coord, "the world changes");
+	expect_next(EPOCH + 1, "the world changes");
+	come(2, at_work(2));
+	cr_expect_eq(told[2].resumes, 0);
+	cr_expect_neq(coord_view(coord).entered, EPOCH + 1);
+}
+
 Test(resume, a_node_that_is_lost_before_all_have_come_is_told_as_the_loss)
 {
 	come(0, at_work(0));

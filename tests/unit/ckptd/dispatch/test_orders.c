@@ -356,3 +356,19 @@ Test(orders, when_all_ranks_have_left)
 {
 	try_all(LEFT);
 }
+
+/* What the former one had them wait for nobody else knows. */
+Test(orders, under_another_coordinator_nobody_waits_in_a_fence_any_more)
+{
+	struct peer_order pause = {.type = PEER_PAUSE, .job = "main", .step = STEP};
+	struct peer_order resume = {.type = PEER_RESUME, .job = "main", .word.epoch = EPOCH + 1};
+	begin(SAVED);
+	orders_obey(&here.dispatch, &pause);
+	orders_obey(&here.dispatch, &resume);
+	cr_expect_eq(atomic_load(&made.mem[0]->head->pause), STEP + 1, "that was said of another epoch");
+	resume.word.epoch = EPOCH;
+	orders_obey(&here.dispatch, &resume);
+	for (uint32_t r = 0; r < MAKER_WORLD; r++)
+		cr_expect_eq(atomic_load(&made.mem[r]->head->pause), 0);
+	end();
+}
