@@ -18,8 +18,9 @@ struct coordinator_host {
 	struct coord *coord;
 	struct directories directories;
 	int directory_lock;
-	bool stop;    /* its nodes were asked to end: so is who comes later */
-	bool deposed; /* nobody finds it any more: another daemon coordinates the job, or may */
+	struct peer_halt halt; /* what it was asked to do later */
+	bool stop;             /* its nodes were asked to end: so is who comes later */
+	bool deposed;          /* nobody finds it any more: another daemon coordinates the job, or may */
 	uint64_t begun_ns;
 	struct hand_over hand_over; /* nodes that are not heard, of which others are asked */
 	uint64_t

@@ -9,6 +9,12 @@
 
 #include <string.h>
 
+static void forget_halt(struct coordinator_host *host)
+{
+	host->stop = false;
+	host->halt = (struct peer_halt){0};
+}
+
 /* Of a job that is on its way out, nobody needs the host. One whose ranks have not finished may go on with others: who comes when nobody is left
  * begins another life of it, and is not to end. */
 static void leave(struct coordinator_host *host, uint32_t node, bool finished)
@@ -19,23 +25,58 @@ static void leave(struct coordinator_host *host, uint32_t node, bool finished)
 	if (last && !goes_on)
 		host_over(host);
 	else if (last && !finished)
-		host->stop = false;
+		forget_halt(host);
 }
 
 /* It may not have been there when the others were asked to end. */
 static void attends(struct coordinator_host *host, uint32_t node)
 {
 	struct peer_order stop = {.type = PEER_STOP, .word.epoch = coord_view(host->coord).epoch};
-	host->stop &= !host->ended; /* else that was another life of the job */
+	if (host->ended) /* that was another life of the job */
+		forget_halt(host);
 	host->ended = false;
 	memcpy(stop.job, host->job, sizeof(stop.job));
 	if (host->stop)
 		host_order(host->control, host->spread, node, &stop);
 }
 
+/* All nodes: those that have no rank of it pay no heed. */
+static void tell_halt(struct coordinator_host *host)
+{
+	const struct control *control = host->control;
+	for (uint32_t n = 0; host->spread && n < control->peers->roster->n; n++)
+		if (n == control->peers->self || (control->peers->net && net_is_up(control->peers->net, n)))
+			host_give(host, n, &(struct peer_order){.type = PEER_HALT, .halt = host->halt});
+}
+
+/* The coordinator before this one may have been asked, or the node may not have been there. */
+static void compare_halt(struct coordinator_host *host, uint32_t node, const struct peer_halt *said)
+{
+	bool newer = said->number > host->halt.number;
+	if (newer)
+		host->halt = *said;
+	if (newer)
+		tell_halt(host);
+	else if (host->spread && said->number < host->halt.number)
+		host_give(host, node, &(struct peer_order){.type = PEER_HALT, .halt = host->halt});
+}
+
+static bool is_for_later(const struct wire_command *command)
+{
+	return command->kind == COMMAND_HALT_AFTER || command->kind == COMMAND_HALT_BEFORE ||
+	       command->kind == COMMAND_GO_ON;
+}
+
 static void asked(struct coordinator_host *host, struct coord_from from, const struct wire_command *command)
 {
 	host->stop |= command->kind == COMMAND_HALT;
+	if (is_for_later(command)) {
+		host->halt = (struct peer_halt){.number = host->halt.number + 1,
+						.kind = command->kind == COMMAND_GO_ON ? 0 : command->kind,
+						.before_ns = command->at_ns};
+		tell_halt(host);
+		return;
+	}
 	if (command->kind == COMMAND_ROLLBACK)
 		coord_rollback(host->coord, from, &command->back);
 	else if (command->kind != COMMAND_FLUSH)
@@ -68,6 +109,7 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 		return;
 	case PEER_NODE_JOIN:
 		attends(host, from.node);
+		compare_halt(host, from.node, &r->node_join.halt);
 		break;
 	default:
 		break;
@@ -91,7 +133,7 @@ static void lose(struct coordinator_host *host, uint32_t node, uint64_t heard_ns
 	coord_gone(host->coord, node, why);
 	if (!attended || coord_view(host->coord).attending)
 		return;
-	host->stop = false;
+	forget_halt(host);
 	if (finished)
 		host_over(host);
 }

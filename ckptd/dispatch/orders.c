@@ -100,6 +100,7 @@ static void resume(struct job *job)
 	job_pause(job, UINT64_MAX); /* what the former one had it wait for nobody else knows */
 	saves_report_anew(&job->saves);
 	interval_report_anew(job);
+	halt_joined(job);
 }
 
 /* What only a participant gets. */
@@ -222,6 +223,9 @@ void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 		return;
 	case PEER_STOP:
 		job_stop(job);
+		return;
+	case PEER_HALT:
+		halt_hear(job, &order->halt);
 		return;
 	case PEER_REJECT:
 		turned_away(job, &order->word);

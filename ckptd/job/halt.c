@@ -30,6 +30,13 @@ static void say(struct wire_answer *answer, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* The nodes of a job that is spread hear it from the coordinator, this one among them. */
+static void set(struct job *job, struct peer_halt later)
+{
+	if (!job->spread)
+		job->halt.later = later;
+}
+
 static int ask_before(struct job *job, uint64_t at_ns, struct wire_answer *answer, struct err *err)
 {
 	uint64_t now = clock_wall(), need = halt_need(job);
@@ -40,8 +47,7 @@ static int ask_before(struct job *job, uint64_t at_ns, struct wire_answer *answe
 			       "there are %.0f s; halt it now, or kill it",
 			       job->name, (double)need / 1e9, (double)HALT_SPARE / 1e9,
 			       at_ns > now ? (double)(at_ns - now) / 1e9 : 0.0);
-	job->halt.kind = COMMAND_HALT_BEFORE;
-	job->halt.before_ns = at_ns;
+	set(job, (struct peer_halt){.kind = COMMAND_HALT_BEFORE, .before_ns = at_ns});
 	say(answer, "job %s will be asked to end in %.0f s, %.0f s before the time", job->name,
 	    (double)(at_ns - now - need) / 1e9, (double)need / 1e9);
 	return 0;
@@ -52,13 +58,13 @@ static int go_on(struct job *job, struct wire_answer *answer, struct err *err)
 	if (job->stop)
 		return err_set(err, -EINVAL, "job %s has been asked to end already: that cannot be taken back",
 			       job->name);
-	if (!job->halt.kind && !job->spread)
+	if (!job->halt.later.kind && !job->spread)
 		return err_set(err, -EINVAL, "job %s has not been asked to end", job->name);
 	say(answer,
-	    job->halt.kind ? "job %s goes on"
-			   : "job %s: nothing is known here of its being asked to end; where it is, it goes on",
+	    job->halt.later.kind ? "job %s goes on"
+				 : "job %s: nothing is known here of its being asked to end; where it is, it goes on",
 	    job->name);
-	job->halt.kind = 0;
+	set(job, (struct peer_halt){0});
 	return 0;
 }
 
@@ -68,7 +74,7 @@ int halt_request(struct job *job, const struct wire_command *command, struct wir
 	case COMMAND_HALT_AFTER:
 		if (job->storage->root < 0)
 			return err_set(err, -EINVAL, "there is no next checkpoint: this daemon has no store");
-		job->halt.kind = COMMAND_HALT_AFTER;
+		set(job, (struct peer_halt){.kind = COMMAND_HALT_AFTER});
 		say(answer, "job %s will be asked to end when its next checkpoint is durable", job->name);
 		return 0;
 	case COMMAND_HALT_BEFORE:
@@ -81,6 +87,19 @@ int halt_request(struct job *job, const struct wire_command *command, struct wir
 		job_stop(job);
 		return 0;
 	}
+}
+
+void halt_hear(struct job *job, const struct peer_halt *later)
+{
+	if (later->number <= job->halt.later.number)
+		return;
+	job->halt.later = *later;
+	if (!job->stop)
+		log_info("job %s: %s", job->name,
+			 later->kind == COMMAND_HALT_AFTER
+				 ? "it will be asked to end when its next checkpoint is durable"
+			 : later->kind == COMMAND_HALT_BEFORE ? "it will be asked to end in time"
+							      : "nothing is asked of it any more");
 }
 
 static void tell_others(const struct job *job)
@@ -106,6 +125,7 @@ void halt_together(struct job *job)
 
 void halt_joined(struct job *job)
 {
+	job->halt.apart = false;
 	if (!job->halt.again)
 		return;
 	job->halt.again = false;
@@ -114,21 +134,23 @@ void halt_joined(struct job *job)
 
 void halt_durable(struct job *job)
 {
-	if (job->halt.kind == COMMAND_HALT_AFTER)
+	if (job->halt.later.kind == COMMAND_HALT_AFTER && !job->halt.apart)
 		halt_now(job);
 }
 
 void halt_apart(struct job *job)
 {
-	if (job->halt.kind && !job->stop)
-		log_warn("job %s: that it is to end later is forgotten here: whether that is taken back would not be "
-			 "heard",
+	job->halt.apart = true;
+	if (job->halt.later.kind && !job->stop)
+		log_warn("job %s: it is to end later, and does not before it has a coordinator again, which knows "
+			 "whether that "
+			 "still holds",
 			 job->name);
-	job->halt.kind = 0;
 }
 
 void halt_tick(struct job *job)
 {
-	if (job->halt.kind == COMMAND_HALT_BEFORE && clock_wall() + halt_need(job) >= job->halt.before_ns)
+	const struct peer_halt *later = &job->halt.later;
+	if (later->kind == COMMAND_HALT_BEFORE && !job->halt.apart && clock_wall() + halt_need(job) >= later->before_ns)
 		halt_now(job);
 }

@@ -34,6 +34,7 @@ void participation_join(const struct job *job)
 					      .known = job->known,
 					      .replicated = job->copies.replicated,
 					      .finished = finish_stands(job),
+					      .halt = job_alive(job) ? job->halt.later : (struct peer_halt){0},
 					      .in = is_in_epoch(job) ? job->epoch : 0}};
 	if (!job->nlocal)
 		return; /* a plan has taken the last one away since this was wanted: no coordinator understands that */

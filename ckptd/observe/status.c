@@ -223,12 +223,12 @@ static json_t *config_json(const struct observe *observe)
 
 static json_t *halt_json(const struct job *job)
 {
-	if (job->stop || !job->halt.kind)
+	if (job->stop || !job->halt.later.kind)
 		return json_null();
-	if (job->halt.kind == COMMAND_HALT_AFTER)
+	if (job->halt.later.kind == COMMAND_HALT_AFTER)
 		return json_pack("{s:s}", "when", "after-next");
-	return json_pack("{s:s, s:I, s:I}", "when", "before", "before_ns", (json_int_t)job->halt.before_ns, "need_ns",
-			 (json_int_t)halt_need(job));
+	return json_pack("{s:s, s:I, s:I}", "when", "before", "before_ns", (json_int_t)job->halt.later.before_ns,
+			 "need_ns", (json_int_t)halt_need(job));
 }
 
 static void count_holder(json_t *holders, const char *node)

@@ -254,8 +254,19 @@ def elections(net):
     return [line for node in net.nodes for line in node.said().splitlines() if re.search("ranks go on in epoch|: epoch [0-9]+: ", line)]
 
 
+def halts(net):
+    """What each node knows that the job is to do later."""
+    return [(net[name].status()["jobs"][0]["halt"] or {}).get("when") for name in "abc"]
+
+
+def asks(net, name, *what):
+    code, _, err = net[name].ckpt("halt", *what, "--job", "default")
+    expect(code == 0, code, err)
+
+
 def nobody_repeats_a_step_because_etcd_was_away():
-    """Until all leases have lapsed. A node that a busy machine keeps from answering begins an epoch, too: then it is away once more."""
+    """Until all leases have lapsed. A node that a busy machine keeps from answering begins an epoch, too: then it is away once more. What was asked
+    of the job is not forgotten."""
     def goes_on(net, members, gates):
         before = len(elections(net))
         first = until(lambda: members.get(COORDINATOR), "a coordinator", RUN_S)
@@ -268,7 +279,12 @@ def nobody_repeats_a_step_because_etcd_was_away():
         until(lambda: len(elections(net)) > before, "another coordinator", RUN_S)
         return "ranks go on in epoch" in "".join(elections(net)[before:])
     with elected_job() as (net, job, members, gates):
+        asks(net, "b", "--before", "2099-01-01T00:00Z")
+        until(lambda: halts(net) == ["before"] * WORLD, "each node knows when the job is to end", RUN_S)
         expect(any(goes_on(net, members, gates) for _ in range(3)), elections(net))
+        until(lambda: halts(net) == ["before"] * WORLD, "each node knows it still", RUN_S)
+        asks(net, "c", "--cancel")
+        until(lambda: halts(net) == [None] * WORLD, "it is taken back", RUN_S)
         ends_undisturbed(job, "abcd")
         whole(net)
 

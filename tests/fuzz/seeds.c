@@ -90,7 +90,7 @@ static void coordination(void)
 {
 	struct step_id id = {900, 3};
 	struct peer_compare ask = {id, 0x123456789abcdef1, 64, 65};
-	REPORT(PEER_NODE_JOIN, .node_join = {4, 2, 1, 3, id, true});
+	REPORT(PEER_NODE_JOIN, .node_join = {4, 2, 1, 3, id, true, {1, COMMAND_HALT_AFTER, 0}});
 	REPORT(PEER_LEAVE, .finished = true);
 	REPORT(PEER_REACHED, .save = {.id = id, .level = LEVEL_CAPTURED});
 	REPORT(PEER_FAILED, .save = {.id = id, .rc = -EIO, .text = "the disk"});
@@ -111,6 +111,7 @@ static void coordination(void)
 	ORDER(PEER_STANDSTILL, .standstill = {3, true, true, 1, 0, 1000, "last at step 7"});
 	ORDER(PEER_STRAGGLERS,
 	      .stragglers = {3, 1, 1, {{false, 1, 0, 2000, 1000, 500}}, {{1, true, 910000, 2000, 110000}}});
+	ORDER(PEER_HALT, .halt = {2, COMMAND_HALT_BEFORE, 1700000000000000000});
 	ORDER(PEER_ADOPT, .word = {.epoch = 3, .flag = true});
 	ORDER(PEER_INVALIDATE_PLAN, .number = 3);
 	ORDER(PEER_FINISH_STATE, .number = PEER_DISMISSED);

@@ -68,6 +68,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_SCHEDULE] = "SCHEDULE",
 	[PEER_STANDSTILL] = "STANDSTILL",
 	[PEER_STRAGGLERS] = "STRAGGLERS",
+	[PEER_HALT] = "HALT",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
 	[PEER_COMPARE] = "COMPARE",
@@ -143,6 +144,7 @@ static void put_node_join(struct wbuf *out, const struct peer_node_join *m)
 	wbuf_u32(out, m->known);
 	put_id(out, m->replicated);
 	wbuf_u8(out, m->finished);
+	peer_halt_put(out, &m->halt);
 	wbuf_u32(out, m->in);
 	for (uint32_t i = 0; m->in && i < m->nranks; i++)
 		wbuf_u32(out, m->ranks[i]);
@@ -156,6 +158,7 @@ static void get_node_join(struct rbuf *r, struct peer_node_join *m)
 	m->known = rbuf_u32(r);
 	m->replicated = get_id(r);
 	m->finished = get_bool(r);
+	peer_halt_get(r, &m->halt);
 	m->in = rbuf_u32(r);
 	for (uint32_t i = 0; m->in && i < min_u64(m->nranks, WIRE_LOCAL_MAX); i++)
 		m->ranks[i] = rbuf_u32(r);
@@ -321,7 +324,8 @@ static int check_node_join(const struct peer_node_join *m, struct err *err)
 	for (uint32_t i = 0; m->in && i < m->nranks; i++)
 		if (m->ranks[i] >= m->world)
 			return peer_bad(PEER_NODE_JOIN, err, "rank", m->ranks[i]);
-	return peer_check_id(PEER_NODE_JOIN, m->replicated, true, err);
+	int rc = peer_halt_check(PEER_NODE_JOIN, &m->halt, err);
+	return rc ? rc : peer_check_id(PEER_NODE_JOIN, m->replicated, true, err);
 }
 
 static int check_report(const struct peer_report *m, struct err *err)

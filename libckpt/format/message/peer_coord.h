@@ -42,14 +42,22 @@ static inline bool peer_term_take(const void **body, size_t *len, uint64_t *term
 }
 
 /* A node takes part in a job. */
+/* What a job was asked to do later (`ckpt halt`). All its nodes know the same: what bears the highest number holds. */
+struct peer_halt {
+	uint64_t number;    /* how often it was asked, or that was taken back; 0: never */
+	uint32_t kind;      /* COMMAND_HALT_AFTER, COMMAND_HALT_BEFORE; 0: nothing is asked */
+	uint64_t before_ns; /* since the Unix epoch */
+};
+
 struct peer_node_join {
 	uint32_t world, nranks;
 	uint32_t plan;             /* that gave them (ckptd/coordinator/assignment.h); 0: none did */
 	uint32_t known;            /* the last epoch that somebody on the node has heard of; 0: none */
 	struct step_id replicated; /* the newest that it was told of; epoch 0: none */
 	bool finished;             /* all of them have said goodbye and ended */
+	struct peer_halt halt;     /* as far as the node knows */
 	uint32_t
-		in; /* the epoch that all of them have entered, and are in at work; 0: not all, or the world may change */
+		in; /* the epoch that all of them have entered, and are in at work; 0: not all, or their plan is about to change */
 	uint32_t ranks[WIRE_LOCAL_MAX]; /* then: which they are */
 };
 
@@ -360,6 +368,7 @@ struct peer_order {
 		struct schedule schedule;
 		struct peer_standstill standstill;
 		struct peer_stragglers stragglers;
+		struct peer_halt halt;
 	};
 };
 

@@ -57,6 +57,9 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_STRAGGLERS:
 		peer_stragglers_put(out, &m->stragglers);
 		break;
+	case PEER_HALT:
+		peer_halt_put(out, &m->halt);
+		break;
 	case PEER_COMMAND:
 		wire_command_put(out, &m->command);
 		break;
@@ -129,6 +132,9 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 		return;
 	case PEER_STRAGGLERS:
 		peer_stragglers_get(r, &m->stragglers);
+		return;
+	case PEER_HALT:
+		peer_halt_get(r, &m->halt);
 		return;
 	case PEER_COMMAND:
 		wire_command_get(r, &m->command);
@@ -203,6 +209,8 @@ static int check_order(const struct peer_order *m, struct err *err)
 		return peer_standstill_check(&m->standstill, err);
 	case PEER_STRAGGLERS:
 		return peer_stragglers_check(&m->stragglers, err);
+	case PEER_HALT:
+		return peer_halt_check(m->type, &m->halt, err);
 	case PEER_COMMAND:
 		return peer_command_check(&m->command, err);
 	case PEER_ANSWER:

@@ -72,6 +72,11 @@ void peer_stragglers_put(struct wbuf *out, const struct peer_stragglers *m);
 void peer_stragglers_get(struct rbuf *r, struct peer_stragglers *m);
 int peer_stragglers_check(const struct peer_stragglers *m, struct err *err);
 
+/* peer_halt.c */
+void peer_halt_put(struct wbuf *out, const struct peer_halt *m);
+void peer_halt_get(struct rbuf *r, struct peer_halt *m);
+int peer_halt_check(enum peer_type type, const struct peer_halt *m, struct err *err);
+
 /* peer_spill.c */
 void peer_part_put(struct wbuf *out, const struct peer_part *m);
 void peer_part_get(struct rbuf *r, struct peer_part *m);

@@ -306,10 +306,11 @@ def _():
         expect(step in listed(store), step, "is not in", listed(store))
         code, out, err = c.daemon.ckpt("halt", "--after-next", "--job", "default", "--socket", c.daemon.socket)
         expect(code == 0, code, out, err)
-        for node in (a, b):
-            until_log(node.daemon, "ordered on another node: job default: job default will be asked to end")
+        for node in nodes:
+            until_log(node.daemon, "job default: it will be asked to end when its next checkpoint is durable")
         equal(c.daemon.ckpt("halt", "--cancel", "--job", "default", "--socket", c.daemon.socket)[0], 0)
-        until_log(a.daemon, "job default goes on")
+        for node in nodes:
+            until_log(node.daemon, "job default: nothing is asked of it any more")
         b.halt()
         for node in nodes:
             node.ended()

@@ -29,8 +29,13 @@ static struct peer_report a_report(enum peer_type type)
 				 .files = 7};
 	switch (type) {
 	case PEER_NODE_JOIN:
-		r.node_join = (struct peer_node_join){
-			.world = 16, .nranks = 8, .plan = 3, .known = 2, .replicated = s10, .finished = true};
+		r.node_join = (struct peer_node_join){.world = 16,
+						      .nranks = 8,
+						      .plan = 3,
+						      .known = 2,
+						      .replicated = s10,
+						      .finished = true,
+						      .halt = {4, COMMAND_HALT_BEFORE, 1ull << 60}};
 		break;
 	case PEER_LEAVE:
 		r.finished = true;
@@ -179,6 +184,9 @@ static struct peer_order an_order(enum peer_type type)
 			.nown = 1,
 			.of = {{true, 0, 1, 2000, 1ull << 40, 1ull << 39}, {false, 5, 2, 1700, 1ull << 33, 0}},
 			.own = {{5, true, 910000, 2000, 110000}}};
+		break;
+	case PEER_HALT:
+		o.halt = (struct peer_halt){4, COMMAND_HALT_BEFORE, 1ull << 60};
 		break;
 	case PEER_COMPARE:
 		o.compare = (struct peer_compare){.id = s10, .set = 9, .first = 64, .count = 2};
