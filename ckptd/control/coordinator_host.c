@@ -275,8 +275,10 @@ void host_report(struct control *control, uint32_t node, bool spread, const stru
 		operator_requested(control->operators, node, r);
 		return;
 	}
-	if (r->type == PEER_NODE_JOIN && r->node_join.plan != membership_plan(control, r->job))
-		return; /* it is told the one that holds, or that all is over, as soon as its launcher offers something */
+	if (r->type == PEER_NODE_JOIN && r->node_join.plan != membership_plan(control, r->job)) {
+		membership_joins_by(control, r->job, node, r->node_join.plan);
+		return; /* else it is told the one that holds, or that all is over, as soon as its launcher offers something */
+	}
 	if (r->type == PEER_NODE_JOIN && r->node_join.finished &&
 	    host_view(control, r->job).world != r->node_join.world)
 		return; /* it asks again, for as long as those may come that are still at work */

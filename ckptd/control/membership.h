@@ -36,6 +36,8 @@ void membership_report(struct control *control, uint32_t node, bool spread, cons
 uint32_t membership_plan(const struct control *control, const char *job);
 /* The node joins by the plan that holds: it has so many ranks, as far as it knows. -EINVAL: not by that plan. */
 int membership_node_joins(struct control *control, const char *job, uint32_t node, uint32_t nranks, struct err *err);
+/* The node would join by another plan, with ranks that are not its any more by the one that holds, if it has none by that: it is told. */
+void membership_joins_by(struct control *control, const char *job, uint32_t node, uint32_t plan);
 /* Which node has which ranks by that plan, for the record; number 0: none is made here yet. In one that nodes have told of, and that is not on record, only the number is
  * known. To be freed. -ENOMEM. */
 int membership_plan_record(const struct control *control, const char *job, struct plan_record *plan);

@@ -71,6 +71,29 @@ static void hear_earlier(struct membership *m, uint32_t by)
 			assignment_claim(&m->assignment, n, NULL, 0);
 }
 
+static bool is_left_out(const struct membership *m, uint32_t node)
+{
+	const struct assignment_node *n = &m->assignment.nodes[node];
+	return !m->untold && m->assignment.number && !n->awaited && !n->has && !assignment_home(&m->assignment, node);
+}
+
+/* Who had ranks by an older plan may hold in memory all that is left of them, and have no launcher that would ask: it keeps that for others as soon as it hears that they are its no more. */
+static void tell_left_out(struct membership *m)
+{
+	const struct peers *peers = m->control->peers;
+	for (uint32_t n = 0; n < m->assignment.nnodes && n < peers->roster->n; n++)
+		if (!m->assignment.nodes[n].awaited && (n == peers->self || net_is_up(peers->net, n)))
+			membership_tell_plan(m, n, true);
+}
+
+void membership_joins_by(struct control *control, const char *job, uint32_t node, uint32_t plan)
+{
+	struct membership *m = membership_find(control, job);
+	if (m && m->spread && plan && plan < m->assignment.number && !assignment_unclaimed(&m->assignment) &&
+	    is_left_out(m, node))
+		membership_tell_plan(m, node, true);
+}
+
 bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan)
 {
 	const struct plan_record *p = &m->record;
@@ -86,6 +109,7 @@ bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan)
 	read_runs(m, home, was);
 	assignment_recall(&m->assignment, p->number, p->world, home, was);
 	hear_earlier(m, node);
+	tell_left_out(m);
 	plan_record_free(&m->record);
 	m->wait_ns = membership_return_patience(m);
 	m->gone = m->parted = true; /* who does not come back was lost, for all that is known here */

@@ -224,6 +224,26 @@ Test(membership_record, what_a_node_has_is_lost_when_it_does_not_come_in_time)
 	cr_expect(nodes[2].quiesce && nodes[2].plan.number == 7, "it is back, and is to end what it has under way");
 }
 
+/* What it had by an older plan may be all that is left of it, and it has no launcher that would ask. */
+Test(membership_record, who_has_no_rank_by_it_is_told_although_it_offers_nothing)
+{
+	put_on_record();
+	fake_registry.up[1] = true;
+	says(0, 7, 4, 0);
+	cr_expect(nodes[1].told_plan && nodes[1].plan.number == 7 && !nodes[1].plan.n);
+	cr_expect(!nodes[2].told_plan, "it says first what it has");
+	cr_expect(!nodes[3].told_plan, "it is not there");
+	membership_joins_by(&membership_daemon.control, "gpt", 3, 6);
+	read_orders();
+	cr_expect(!nodes[3].told_plan, "it is not known yet who has what");
+	says(2, 7, 4, 2);
+	membership_joins_by(&membership_daemon.control, "gpt", 2, 6);
+	membership_joins_by(&membership_daemon.control, "gpt", 3, 6);
+	read_orders();
+	cr_expect(!nodes[2].told_plan);
+	cr_expect(nodes[3].told_plan && nodes[3].plan.number == 7 && !nodes[3].plan.n);
+}
+
 static void with_registry(void)
 {
 	static char registry; /* nobody looks into it */
