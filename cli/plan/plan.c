@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define DAY 86400.0
 #define SEED 1
+#define PRICE_MAX 1e9
 
 enum kind { KIND_BYTES, KIND_TIME };
 
@@ -45,9 +45,10 @@ static int read_amounts(const struct cli *cli, struct plan_input *in)
 		if (!text)
 			return cli_fail(cli, EXIT_USAGE, "--%s is missing: see ckpt help plan", amounts[i].name);
 		if ((time ? quantity_time : quantity_bytes)(text, value))
-			return cli_fail(cli, EXIT_USAGE, "--%s %s: %s", amounts[i].name, text,
-					time ? "a time such as 90d, 5y or 250ms is wanted"
-					     : "an amount such as 5.7TB, 64GiB or 200GB/s is wanted");
+			return cli_fail(
+				cli, EXIT_USAGE, "--%s %s: %s", amounts[i].name, text,
+				time ? "a time such as 90d, 5y or 250ms is wanted, up to 1000000y"
+				     : "an amount such as 5.7TB, 64GiB or 200GB/s is wanted, up to 1000000000PB");
 	}
 	return EXIT_OK;
 }
@@ -59,7 +60,7 @@ static int read_price(const struct cli *cli, struct plan_input *in)
 	if (!text)
 		return EXIT_OK;
 	in->price = strtod(text, &end);
-	if (*end || end == text || !isfinite(in->price) || in->price < 0)
+	if (*end || end == text || !isfinite(in->price) || in->price < 0 || in->price > PRICE_MAX)
 		return cli_fail(cli, EXIT_USAGE, "--price %s: an amount of money per GPU and hour is wanted", text);
 	return EXIT_OK;
 }
@@ -118,8 +119,8 @@ static int read_spans(const struct cli *cli, struct plan_spans *spans, bool *rea
 static void simulate(struct plan_report *p)
 {
 	for (int i = 0; i < PLAN_SEEDS; i++) {
-		p->sims[i] = plan_simulate(&p->in, &p->result, p->days * DAY, (uint64_t)(SEED + i));
-		p->baseline[i] = plan_simulate_baseline(&p->in, &p->result, p->days * DAY, (uint64_t)(SEED + i));
+		p->sims[i] = plan_simulate(&p->in, &p->result, p->days * PLAN_DAY, (uint64_t)(SEED + i));
+		p->baseline[i] = plan_simulate_baseline(&p->in, &p->result, p->days * PLAN_DAY, (uint64_t)(SEED + i));
 	}
 }
 

@@ -22,7 +22,7 @@ static const struct unit times[] = {
 	{"w", 7 * 86400}, {"y", 365.25 * 86400}, {NULL, 0},
 };
 
-static int read(const char *text, const struct unit *units, const char *tail, double *value)
+static int read(const char *text, const struct unit *units, const char *tail, double least, double most, double *value)
 {
 	char *end;
 	errno = 0;
@@ -36,19 +36,19 @@ static int read(const char *text, const struct unit *units, const char *tail, do
 		if (strlen(u->name) != len || memcmp(u->name, end, len) != 0)
 			continue;
 		*value = v * u->is;
-		return errno || !isfinite(*value) || *value <= 0 ? -EINVAL : 0;
+		return errno || !(*value >= least && *value <= most) ? -EINVAL : 0;
 	}
 	return -EINVAL;
 }
 
 int quantity_bytes(const char *text, double *bytes)
 {
-	return read(text, sizes, "/s", bytes);
+	return read(text, sizes, "/s", 1, QUANTITY_BYTES_MAX, bytes);
 }
 
 int quantity_time(const char *text, double *seconds)
 {
-	return read(text, times, "", seconds);
+	return read(text, times, "", QUANTITY_TIME_MIN, QUANTITY_TIME_MAX, seconds);
 }
 
 char *quantity_time_text(double s, char dst[QUANTITY_TEXT_MAX])

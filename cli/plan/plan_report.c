@@ -67,6 +67,23 @@ static void row(struct table *t, const char *name, double formula, const struct 
 		table_cell(t, TONE_PLAIN, "%.0f", cost);
 }
 
+/* The shortest of the seeds. */
+static double simulated(const struct plan_sim *sims)
+{
+	double least = sims[0].seconds;
+	for (int i = 1; i < PLAN_SEEDS; i++)
+		least = fmin(least, sims[i].seconds);
+	return least;
+}
+
+static void print_short(const char *name, const struct plan_report *p, const struct plan_sim *sims)
+{
+	char a[QUANTITY_TEXT_MAX], b[QUANTITY_TEXT_MAX];
+	if (simulated(sims) < p->days * PLAN_DAY)
+		out(TONE_WARN, "%s: simulated for %s only, not %s: more than %d events\n", name,
+		    quantity_time_text(simulated(sims), a), quantity_time_text(p->days * PLAN_DAY, b), PLAN_LOOKS_MAX);
+}
+
 static void print_goodput(const struct plan_report *p)
 {
 	static const struct column columns[] = {{"GOODPUT", ALIGN_LEFT},    {"FORMULA", ALIGN_RIGHT},
@@ -81,6 +98,8 @@ static void print_goodput(const struct plan_report *p)
 	snprintf(name, sizeof(name), "synchronous, every %s", quantity_time_text(p->in.baseline, a));
 	row(t, name, p->result.baseline_goodput, p->baseline, p->result.baseline_cost_day, money);
 	table_print(t);
+	print_short("this plan", p, p->sims);
+	print_short("synchronous", p, p->baseline);
 	if (money)
 		out(TONE_PLAIN, "saved: %.0f a day\n", p->result.baseline_cost_day - p->result.cost_day);
 }
@@ -136,10 +155,10 @@ static json_t *goodput_json(double formula, const struct plan_sim *sims, double 
 		memory += sims[i].from_memory;
 		storage += sims[i].from_storage;
 	}
-	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f}", "formula", formula, "simulated", mean,
-			 "spread", spread, "stalled", sims[0].stalled, "lost", sims[0].lost, "recovering",
-			 sims[0].recovering, "failures", (json_int_t)failures, "from_memory", (json_int_t)memory,
-			 "from_storage", (json_int_t)storage, "cost_day", cost);
+	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:f}", "formula", formula, "simulated",
+			 mean, "spread", spread, "simulated_s", simulated(sims), "stalled", sims[0].stalled, "lost",
+			 sims[0].lost, "recovering", sims[0].recovering, "failures", (json_int_t)failures,
+			 "from_memory", (json_int_t)memory, "from_storage", (json_int_t)storage, "cost_day", cost);
 }
 
 static json_t *input_json(const struct plan_input *in)

@@ -8,6 +8,7 @@
 #include "plan/plan_spans.h"
 
 enum { PLAN_SEEDS = 8 };
+#define PLAN_DAY 86400.0
 
 struct plan_report {
 	struct plan_input in;

@@ -1,10 +1,11 @@
 #include "plan/plan_sim.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
-enum { LOST_MAX = 4096, PENDING_MAX = 8 };
+enum { LOST_MAX = 4096, PENDING_MAX = 8, LOST_A_LOOK = 32 };
 
 /* A node whose memory is gone until then. */
 struct lost_node {
@@ -31,6 +32,7 @@ struct world {
 	double captured, replicated, durable; /* computation in the newest save of each level */
 	double writing_until;
 	uint64_t saves_of_memory;
+	uint64_t looks; /* events, and what was looked at for them */
 	struct plan_sim out;
 };
 
@@ -47,6 +49,12 @@ static double draw(struct world *w)
 static double exponential(struct world *w, double mean)
 {
 	return isinf(mean) ? INFINITY : -log(draw(w)) * mean;
+}
+
+/* However often something happens, it comes to an end. */
+static bool is_spent(const struct world *w)
+{
+	return w->looks >= PLAN_LOOKS_MAX;
 }
 
 static double next_failure(const struct world *w)
@@ -78,7 +86,7 @@ static void settle(struct world *w)
 static void begin_save(struct world *w)
 {
 	const struct plan_result *p = w->plan;
-	uint64_t every = (uint64_t)llround(p->storage.interval / p->memory.interval);
+	uint64_t every = (uint64_t)llround(fmin(p->storage.interval / p->memory.interval, PLAN_LOOKS_MAX));
 	struct save s = {.done = w->done,
 			 .captured = w->now + p->capture,
 			 .replicated = w->now + p->capture + p->replicate,
@@ -95,8 +103,9 @@ static void begin_save(struct world *w)
 
 /* ---- failures ------------------------------------------------------------------------------------------------------ */
 
-static bool is_lost(const struct world *w, uint64_t node)
+static bool is_lost(struct world *w, uint64_t node)
 {
+	w->looks += w->nlost / LOST_A_LOOK;
 	for (unsigned i = 0; i < w->nlost; i++)
 		if (w->lost[i].node == node && w->lost[i].until > w->now)
 			return true;
@@ -106,6 +115,7 @@ static bool is_lost(const struct world *w, uint64_t node)
 static void lose_node(struct world *w, uint64_t node)
 {
 	unsigned kept = 0;
+	w->looks += w->nlost / LOST_A_LOOK;
 	for (unsigned i = 0; i < w->nlost; i++)
 		if (w->lost[i].until > w->now)
 			w->lost[kept++] = w->lost[i];
@@ -115,9 +125,10 @@ static void lose_node(struct world *w, uint64_t node)
 }
 
 /* Copies of a node are on the next ones. Some lost node has no holder left. */
-static bool copies_are_gone(const struct world *w)
+static bool copies_are_gone(struct world *w)
 {
 	uint64_t nodes = (uint64_t)w->plan->nodes;
+	w->looks += w->nlost / LOST_A_LOOK;
 	for (unsigned i = 0; i < w->nlost; i++) {
 		unsigned gone = 0;
 		if (w->lost[i].until <= w->now)
@@ -135,6 +146,7 @@ static bool strike(struct world *w)
 {
 	bool outage = w->next_outage <= w->next_node;
 	w->out.failures++;
+	w->looks++;
 	if (outage)
 		w->next_outage = w->now + exponential(w, w->in->mtbf_cluster);
 	else
@@ -161,7 +173,7 @@ static void recover(struct world *w)
 		if (!memory)
 			w->captured = w->replicated = w->durable;
 		until = w->now + (memory ? w->plan->memory.restart : w->plan->storage.restart);
-		if (!w->in->spared && next_failure(w) < until && next_failure(w) < w->end)
+		if (!w->in->spared && next_failure(w) < until && next_failure(w) < w->end && !is_spent(w))
 			w->now = next_failure(w);
 		else
 			break;
@@ -190,6 +202,7 @@ static void work(struct world *w, double interval, double stall)
 	bool whole = begin + interval <= stop; /* a difference of times would be rounded */
 	w->now = whole ? begin + interval : stop;
 	w->done += w->now - begin;
+	w->looks++;
 	if (!whole)
 		return;
 	if (!w->baseline)
@@ -208,16 +221,17 @@ static struct plan_sim run(struct world *w, double interval, double stall)
 {
 	w->next_node = exponential(w, w->in->mtbf_node / w->plan->nodes);
 	w->next_outage = exponential(w, w->in->mtbf_cluster);
-	while (w->now < w->end) {
+	while (w->now < w->end && !is_spent(w)) {
 		work(w, interval, stall);
 		if (w->now < w->end && next_failure(w) <= w->now)
 			recover(w);
 	}
-	w->out.seconds = w->end;
-	w->out.goodput = w->done / w->end;
-	w->out.stalled /= w->end;
-	w->out.lost = w->out.lost_work / w->end;
-	w->out.recovering /= w->end;
+	double all = fmax(w->now, DBL_MIN); /* failures without end leave no time */
+	w->out.seconds = w->now;
+	w->out.goodput = w->done / all;
+	w->out.stalled /= all;
+	w->out.lost = w->out.lost_work / all;
+	w->out.recovering /= all;
 	return w->out;
 }
 

@@ -4,8 +4,11 @@
 
 #include "plan/plan_model.h"
 
+/* Where so much happens, a simulation ends early: some tenths of a second. */
+enum { PLAN_LOOKS_MAX = 2000000 };
+
 struct plan_sim {
-	double seconds;                   /* simulated */
+	double seconds;                   /* simulated; less than was asked for where too much happens */
 	double goodput;                   /* share of them that is computation which stayed */
 	double stalled, lost, recovering; /* the other shares: saves, work that is done again, until training went on */
 	uint64_t failures, from_memory, from_storage, saves;

@@ -97,6 +97,36 @@ def _():
     has(plan(*LARGE, "--picture", top / "none" / "p.svg", code=FAILED), "No such file")
 
 
+SMALL, LONG, MUCH = "0.000001", "1000000y", "1000000000PB"
+ENDS = {"--gpus": (1, 100000000), "--gpus-per-node": (1, 1024), "--state": (1, MUCH), "--mtbf-node": (SMALL, LONG), "--mtbf-cluster": (SMALL, LONG),
+        "--soft": ("0.0001%", "100%"), "--copies": (0, 4), "--store-bandwidth": (1, MUCH), "--fabric-bandwidth": (1, MUCH), "--capture-bandwidth": (1, MUCH),
+        "--stall": (SMALL, LONG), "--detect": (SMALL, LONG), "--restart": (SMALL, LONG), "--step": (SMALL, LONG), "--overhead": ("0.0001%", "100%"),
+        "--storage-most": (SMALL, LONG), "--storage-least": (SMALL, LONG), "--baseline": (SMALL, LONG), "--days": (1, 3650), "--price": (0, 1000000000)}
+
+
+def no_number(text):
+    raise ValueError(f"{text} stands in the document")
+
+
+@case("the ends of what each option takes come to an end, with numbers")
+def _():
+    for option, ends in ENDS.items():
+        for end in ends:
+            doc = json.loads(plan(*LARGE, option, end, "--json"), parse_constant=no_number)
+            equal(sorted(map(type, doc["plan"].values()), key=str), sorted([float] * 8 + [int] * 3, key=str), f"{option} {end}")
+            expect(0 <= doc["plan"]["simulated"] <= 1 and 0 <= doc["baseline"]["simulated"] <= 1, f"{option} {end}", doc)
+
+
+@case("where more happens than can be simulated, it says what was")
+def _():
+    absurd = (*LARGE, "--mtbf-node", SMALL, "--days", 3650)
+    has(plan(*absurd), "this plan: simulated for ", "synchronous: simulated for ", " only, not 10.0 y")
+    doc = json.loads(plan(*absurd, "--json"))
+    expect(0 < doc["plan"]["simulated_s"] < doc["days"] * 86400, doc["plan"])
+    equal(json.loads(plan(*LARGE, "--json"))["plan"]["simulated_s"], 90 * 86400)
+    expect("simulated for" not in plan(*LARGE), "all of it was")
+
+
 @case("what cannot be is refused, with what is wanted")
 def _():
     has(plan(code=USAGE), "--gpus N")
@@ -105,6 +135,9 @@ def _():
     has(plan(*LARGE, "--state", "-3TB", code=USAGE), "5.7TB")
     has(plan(*LARGE, "--copies", 9, code=USAGE), "0 to 4")
     has(plan(*LARGE, "--price", "much", code=USAGE), "money")
+    has(plan(*LARGE, "--price", "1e10", code=USAGE), "money")
+    has(plan(*LARGE, "--state", "1e25", code=USAGE), "up to 1000000000PB")
+    has(plan(*LARGE, "--mtbf-node", "1000001y", code=USAGE), "up to 1000000y")
     has(plan(*LARGE, "--days", 0, code=USAGE), "1 to 3650")
     has(plan(*LARGE, "--from-span-log", top / "none", code=FAILED), "No such file")
 

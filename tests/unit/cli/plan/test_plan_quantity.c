@@ -25,8 +25,8 @@ Test(plan_quantity, amounts_as_people_write_them)
 
 Test(plan_quantity, what_is_no_amount_is_refused)
 {
-	static const char *const wrong[] = {"",    "x",     "-3GB", "0",    "3XB", "nan",
-					    "inf", "1e999", " 3",   "3 GB", "0x3", "3GB/h"};
+	static const char *const wrong[] = {"",      "x",  "-3GB", "0",   "3XB",   "nan",  "inf",
+					    "1e999", " 3", "3 GB", "0x3", "3GB/h", "1e25", "1e-7"};
 	double v = 42;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		cr_expect_eq(quantity_bytes(wrong[i], &v), -EINVAL, "%s", wrong[i]);

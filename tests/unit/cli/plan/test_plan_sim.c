@@ -134,3 +134,34 @@ Test(plan_sim, is_quick)
 	double seconds = (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9;
 	cr_expect_lt(seconds, 5, "%.2f s with sanitizers", seconds);
 }
+
+/* A failure each microsecond, thousands of nodes without memory, and a save each microsecond. */
+Test(plan_sim, ends_early_and_says_so_where_too_much_happens)
+{
+	struct plan_input often = input(1e8, 1e-6, 4), lost = input(1e8, 100 * DAY, 4), alone = input(8, 1e-6, 0),
+			  saves = input(8, YEAR, 1);
+	lost.restart = YEAR;
+	alone.soft = 1e-9;
+	saves.baseline = saves.step = saves.stall = 1e-6;
+	saves.overhead = 1;
+	struct plan_input *const all[] = {&often, &lost, &alone, &saves};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct plan_result r = plan_compute(all[i]);
+		clock_t from = clock();
+		struct plan_sim s = plan_simulate(all[i], &r, 3650 * DAY, 1),
+				b = plan_simulate_baseline(all[i], &r, 3650 * DAY, 1);
+		double took = (double)(clock() - from) / CLOCKS_PER_SEC;
+		cr_expect_lt(took, 20, "%zu: %.1f s", i, took);
+		cr_expect(s.seconds > 0 && s.seconds < 3650 * DAY, "%zu: %g s", i, s.seconds);
+		cr_expect(s.goodput >= 0 && s.goodput <= 1 && b.goodput >= 0 && b.goodput <= 1, "%zu: %g, %g", i,
+			  s.goodput, b.goodput);
+	}
+}
+
+Test(plan_sim, does_all_that_was_asked_for_where_it_can)
+{
+	struct plan_input in = input(131072, 5 * YEAR, 1);
+	struct plan_result r = plan_compute(&in);
+	cr_expect_eq(plan_simulate(&in, &r, 90 * DAY, 1).seconds, 90 * DAY);
+	cr_expect_eq(plan_simulate_baseline(&in, &r, 90 * DAY, 1).seconds, 90 * DAY);
+}
