@@ -134,9 +134,8 @@ static int note_end(struct campaign *c)
 {
 	struct err err = {""};
 	if (!journal_put(&c->journal,
-			 json_pack("{s:s, s:I, s:s, s:s, s:s, s:s}", "event", "end", "step", (json_int_t)c->end.step,
-				   "params", c->end.params, "calm_params", c->calm.params, "loss", c->end.loss,
-				   "calm_loss", c->calm.loss),
+			 json_pack("{s:s, s:I, s:s, s:s}", "event", "end", "step", (json_int_t)c->end.step, "params",
+				   c->end.params, "calm_params", c->calm.params),
 			 &err))
 		return EXIT_OK;
 	return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);

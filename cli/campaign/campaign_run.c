@@ -197,8 +197,8 @@ bool campaign_final(const char *path, struct campaign_end *out)
 	FILE *f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f)) {
 		const char *at = strstr(line, "final step=");
-		found |= at && sscanf(at, "final step=%" SCNu64 " loss=%31s params=%31[0-9a-f]", &out->step, out->loss,
-				      out->params) == 3;
+		found |= at &&
+			 sscanf(at, "final step=%" SCNu64 " loss=%*s params=%31[0-9a-f]", &out->step, out->params) == 2;
 	}
 	if (f)
 		fclose(f);

@@ -29,7 +29,7 @@ struct campaign_node {
 /* How training ended. */
 struct campaign_end {
 	uint64_t step;
-	char loss[32], params[32];
+	char params[32];
 };
 
 struct campaign {
