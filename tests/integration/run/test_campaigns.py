@@ -1,16 +1,19 @@
 """scripts/campaigns: small parts of two campaigns. Its rows are rows of docs/reference/campaigns.md, and what is promised there holds."""
 
+import json
 import pathlib
 import re
+import shlex
+import signal
 import subprocess
 import sys
 
 from launcher import ENVIRONMENT, top
-from tap import BIN, DEADLINE, Cases, equal, expect, has
+from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "reference" / "campaigns.md"
-MISSED = 1
+MISSED, STOPPED = 1, 130
 cases = Cases()
 case = cases.case
 
@@ -45,6 +48,41 @@ def _():
     equal(measured[f"{figure}: faults that fired"][1], "4 of 4")
     expect(re.fullmatch(r"\d+; 0", measured[f"{figure}: acknowledged checkpoints; promises broken"][1]), measured)
     expect((top / "c" / "hangs" / "d" / "report.html").exists(), "its folder stays")
+
+
+@case("one that is complete is read, and not run again; another part needs another folder")
+def _():
+    journal = top / "c" / "hangs" / "d" / "journal"
+    was = journal.read_bytes()
+    measured, _ = campaigns("--dir", top / "c", "--part", "1/100", "hangs", codes=(0, MISSED))
+    equal(measured["hangs and mismatches, 2 nodes, 400 faults: faults that fired"][1], "4 of 4")
+    equal(journal.read_bytes(), was)
+    has(campaigns("--dir", top / "c", "--part", "2/100", "hangs", codes=(MISSED,))[1], "give another --dir")
+
+
+def lines(journal, event):
+    whole = journal.read_text().rpartition("\n")[0].splitlines() if journal.exists() else []
+    return [line for line in map(json.loads, whole) if line["event"] == event]
+
+
+@case("one that is stopped says how to go on, and goes on with what is left")
+def _():
+    journal = top / "s" / "hangs" / "d" / "journal"
+    args = [sys.executable, ROOT / "scripts" / "campaigns", "--programs", BIN, "--dir", top / "s", "--part", "1/100", "hangs"]
+    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    try:
+        until(lambda: lines(journal, "fault"), "a fault is in the journal", 2 * DEADLINE)
+    finally:
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=2 * DEADLINE)[1]
+    equal(process.returncode, STOPPED, said)
+    n = len(lines(journal, "fault"))
+    expect(not (top / "s" / "hangs" / "outcome.json").exists(), "it is not complete")
+    command = shlex.split(re.search(r"go on by: (.*)", said)[1])
+    measured, _ = campaigns(*command[1:], codes=(0, MISSED))
+    equal(measured["hangs and mismatches, 2 nodes, 400 faults: faults that fired"][1], "4 of 4")
+    equal(len({line["index"] for line in lines(journal, "fault")}), len(lines(journal, "fault")), f"none comes twice, {n} had come before")
+    equal(len(lines(journal, "started")), 2)
 
 
 @case("the plan reaches its floors")
