@@ -85,6 +85,19 @@ def _():
     equal(len(lines(journal, "started")), 2)
 
 
+@case("three faults come at once, and no promise is broken")
+def _():
+    # a rank that is to play one may be lost with another one first; which kinds are drawn follows from the list of all
+    measured, _ = campaigns("--dir", top / "t", "--part", "23/200", "triples", codes=(0, MISSED))
+    on_page(measured)
+    file = (top / "t" / "triples-1" / "campaign").read_text()
+    equal([line.split()[0] for line in file.splitlines()[-3:]], ["at", "with", "with"], file)
+    said = json.loads((top / "t" / "triples-1" / "outcome.json").read_text())
+    equal(said["faults"] + said["left_out"], 3)
+    equal(len(lines(top / "t" / "triples-1" / "d" / "journal", "fault")), said["faults"])
+    expect(re.fullmatch(r"\d+; 0", measured["three faults at once, 200 times: acknowledged checkpoints; promises broken"][1]), measured)
+
+
 @case("the plan reaches its floors")
 def _():
     measured, _ = campaigns("--dir", top / "p", "plan")
