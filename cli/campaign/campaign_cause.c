@@ -20,6 +20,7 @@ struct caused {
 	struct fault_request q;
 	struct fault_result result;
 	char socket[PATH_MAX], name[NAME_NODE_MAX];
+	uint32_t spikes;        /* that its node had named before */
 	uint64_t drained_until; /* 0: the node is not drained, or has ranks yet */
 	uint64_t from, wall_ns; /* when it was caused */
 	double ms;              /* until it was known what became of it */
@@ -44,6 +45,11 @@ static bool is_cut(const struct group *g)
 static bool is_drain(const struct caused *one)
 {
 	return one->fault->entry->kind == FAULT_DRAIN;
+}
+
+static bool is_spike(const struct caused *one)
+{
+	return one->fault->entry->kind == FAULT_LOSS_SPIKE;
 }
 
 /* It has until then to be caused, or to be seen; what comes with a broken network is perhaps seen only after that. */
@@ -167,6 +173,19 @@ static int drain(struct caused *one, struct err *err)
 	return rc;
 }
 
+static int spike(struct campaign *c, const struct group *g, struct caused *one, struct err *err)
+{
+	bool refused = false;
+	int rc = g->n == 1 ? campaign_spike_await(c, one->node, err) : 0;
+	if (rc)
+		return rc;
+	set_deadline(g, one);
+	one->from = clock_now();
+	one->wall_ns = clock_wall();
+	one->spikes = c->nodes[one->node].spikes;
+	return fault_begin(&one->q, &one->result, &refused, err);
+}
+
 static int begin_as(struct campaign *c, struct group *g, struct caused *one, struct err *err)
 {
 	bool refused = false;
@@ -180,6 +199,8 @@ static int begin_as(struct campaign *c, struct group *g, struct caused *one, str
 		return flip_replica(c, one, err);
 	if (is_drain(one))
 		return drain(one, err);
+	if (is_spike(one))
+		return spike(c, g, one, err);
 	return fault_begin(&one->q, &one->result, &refused, err);
 }
 
@@ -217,9 +238,18 @@ static int look_as(struct campaign *c, struct caused *one, struct err *err)
 	return fault_look(&one->q, &one->result, &refused, err);
 }
 
+/* What comes next could keep its daemon from naming it. */
+static bool is_unnamed(const struct campaign *c, const struct group *g, const struct caused *one)
+{
+	return g->n == 1 && is_spike(one) && one->result.outcome == FAULT_FIRED &&
+	       c->nodes[one->node].spikes == one->spikes && clock_now() < one->q.deadline;
+}
+
 static void look(struct campaign *c, struct caused *one)
 {
 	struct err err = {""}, ignored = {""};
+	if (one->result.outcome == FAULT_FIRED)
+		return;
 	if (clock_now() >= one->q.deadline || look_as(c, one, &err)) {
 		one->result.outcome = FAULT_NOT_FIRED;
 		if (is_drain(one))
@@ -232,18 +262,18 @@ static void look(struct campaign *c, struct caused *one)
 }
 
 /* Of a network that is broken nothing is to be looked at before its time is over. */
-static bool is_pending(const struct group *g, const struct caused *one)
+static bool is_pending(const struct campaign *c, const struct group *g, const struct caused *one)
 {
-	return one->result.outcome == FAULT_PENDING && !(one == g->one && g->cut_until);
+	return (one->result.outcome == FAULT_PENDING && !(one == g->one && g->cut_until)) || is_unnamed(c, g, one);
 }
 
 static bool look_all(struct campaign *c, struct group *g)
 {
 	bool pending = false;
 	for (size_t i = 0; i < g->n; i++) {
-		if (is_pending(g, &g->one[i]))
+		if (is_pending(c, g, &g->one[i]))
 			look(c, &g->one[i]);
-		pending |= is_pending(g, &g->one[i]);
+		pending |= is_pending(c, g, &g->one[i]);
 	}
 	return pending;
 }
@@ -270,11 +300,13 @@ static int await_cut(struct campaign *c, struct group *g)
 	return code ? code : mended;
 }
 
-static int note(struct campaign *c, const struct caused *one)
+static int note(struct campaign *c, struct caused *one)
 {
 	const struct campaign_fault *f = one->fault;
 	bool fired = one->result.outcome == FAULT_FIRED;
 	struct err err = {""};
+	if (is_spike(one)) /* until it was named */
+		one->ms = (double)(clock_now() - one->from) / 1e6;
 	int rc = journal_put(&c->journal,
 			     json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:f, s:o}", "event", "fault",
 				       "index", (json_int_t)one->index, "kind", f->entry->name, "rank",

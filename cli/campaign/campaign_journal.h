@@ -15,6 +15,8 @@
  *	{"event":"standstill","node":…,"rank":…,"after_ms":…,"wall_ns":…}
  *	                                                        the node's daemon names the rank that all wait for (null: none), so long
  *	                                                        after the last heartbeat
+ *	{"event":"loss","node":…,"kind":…,"step":…,"text":…,"wall_ns":…}
+ *	                                                        the node's daemon names trouble with the loss
  *	{"event":"end","step":…,"params":…,"calm_params":…}
  *	{"event":"judged","exit":…,"invariants":[{"name":…,"held":…,"looked_at":…,"text":…}]} */
 #ifndef CKPT_CLI_CAMPAIGN_JOURNAL_H

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "campaign/campaign_intact.h"
 #include "campaign/campaign_journal.h"
+#include "campaign/campaign_losses.h"
 #include "store/read/repo.h"
 
 #include <errno.h>
@@ -16,8 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JUDGE_DURABLE, JUDGE_INTACT, JUDGE_RESTORED, JUDGE_PARAMETERS, JUDGE_HANGS, JUDGE_LEFT };
-static const char *const names[JUDGE_INVARIANTS] = {"durable", "intact", "restored", "parameters", "hangs", "left"};
+enum { JUDGE_DURABLE, JUDGE_INTACT, JUDGE_RESTORED, JUDGE_PARAMETERS, JUDGE_HANGS, JUDGE_LEFT, JUDGE_LOSSES };
+static const char *const names[JUDGE_INVARIANTS] = {"durable", "intact", "restored", "parameters",
+						    "hangs",   "left",   "losses"};
 
 enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16 };
 #define BACK_NS 60000000000ull /* a fault that makes training go back does so within this time */
@@ -48,6 +50,7 @@ struct judge {
 	size_t ncuts, room_cuts;
 	struct step_id *hit; /* steps of which a bit was flipped */
 	size_t nhit, room_hit;
+	struct campaign_losses losses;
 	size_t hangs[CAMPAIGN_RANKS_MAX];  /* by rank: made to */
 	bool may_hang[CAMPAIGN_RANKS_MAX]; /* something was done to it that may look so */
 	char params[32], calm[32];
@@ -214,6 +217,8 @@ static int take_line(void *arg, const json_t *line)
 {
 	struct judge *j = arg;
 	j->last_ns = max_u64(j->last_ns, journal_number(line, "wall_ns"));
+	if (campaign_losses_take(&j->losses, line))
+		return -ENOMEM;
 	if (journal_is(line, "begin")) {
 		j->nodes = journal_nodes(line);
 		j->hang_ms = journal_number(line, "hang_ms");
@@ -442,11 +447,13 @@ int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], s
 		rc = judge_hangs(&j, err);
 	if (!rc) {
 		judge_parameters(&j);
+		campaign_losses_judge(&j.losses, &out[JUDGE_LOSSES]);
 		judge_left(&j);
 	}
 	free(j.durables);
 	free(j.backs);
 	free(j.hit);
 	free(j.cuts);
+	campaign_losses_free(&j.losses);
 	return rc;
 }

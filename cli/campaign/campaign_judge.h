@@ -7,7 +7,8 @@
  *	            replicated when a node was killed
  *	parameters  the job ended with the parameters of a run without faults
  *	hangs       each rank that was made to hang was named, and none to which nothing of the kind was done
- *	left        no process is left behind */
+ *	left        no process is left behind
+ *	losses      each spike of the loss that was made was named */
 #ifndef CKPT_CLI_CAMPAIGN_JUDGE_H
 #define CKPT_CLI_CAMPAIGN_JUDGE_H
 
@@ -16,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { JUDGE_INVARIANTS = 6, JUDGE_TEXT_MAX = 256 };
+enum { JUDGE_INVARIANTS = 7, JUDGE_TEXT_MAX = 256 };
 
 struct invariant {
 	const char *name;

@@ -23,7 +23,10 @@ struct campaign_node {
 	bool to_run;             /* its `ckpt run` is to be started, once its daemon answers */
 	bool answers;            /* its daemon, when it was asked last */
 	int64_t waited_for; /* rank + 1, by its daemon, when it was asked last; 0: no standstill, -1: nobody stands out */
-	int status;         /* of its `ckpt run`, when that has ended */
+	bool knows_loss;    /* its daemon knows enough steps to name a spike of the loss, and names nothing now */
+	uint64_t loss_since; /* of the newest trouble with the loss that was noted; as its daemon dates it */
+	uint32_t spikes;     /* that its daemon has named */
+	int status;          /* of its `ckpt run`, when that has ended */
 };
 
 /* How training ended. */
@@ -100,6 +103,13 @@ int campaign_note_daemon(struct campaign *c, uint32_t node, bool answers, struct
 
 /* Those of n faults that the journal has not, together, until it has what became of each. An exit code. */
 int campaign_cause(struct campaign *c, size_t first, size_t n);
+
+/* ---- campaign_spike.c ---------------------------------------------------------------------------------------------- */
+
+/* Until the node's daemon can name a spike. -EAGAIN: it does not come so far. */
+int campaign_spike_await(struct campaign *c, uint32_t node, struct err *err);
+/* "loss" of its status: what is new goes to the journal. */
+int campaign_note_losses(struct campaign *c, uint32_t node, const json_t *loss, struct err *err);
 
 /* ---- campaign_drain.c ---------------------------------------------------------------------------------------------- */
 

@@ -158,6 +158,8 @@ static int watch_node(struct campaign *c, uint32_t node, struct campaign_view *v
 		rc = note_durable(c, job, err);
 	if (!rc && job)
 		rc = note_standstill(c, node, json_object_get(job, "standstill"), err);
+	if (!rc && job)
+		rc = campaign_note_losses(c, node, json_object_get(job, "loss"), err);
 	v->runs &= job != NULL || campaign_is_elastic(c);
 	if (job)
 		view_ranks(c, node, job, v);

@@ -189,6 +189,7 @@ struct report {
 	REPORT_LIST(struct report_save) saves;  /* to storage */
 	REPORT_LIST(struct report_sign) daemon; /* of all nodes */
 	REPORT_LIST(struct report_sign) slow;
+	REPORT_LIST(struct report_sign) spikes; /* of the loss, as daemons name them */
 	REPORT_LIST(struct report_hang) hangs;
 	REPORT_LIST(struct report_cause) causes;       /* by name */
 	REPORT_LIST(struct report_interval) intervals; /* of all ranks, in the order of their entries */

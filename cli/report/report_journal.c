@@ -68,6 +68,17 @@ static int take_fault(struct report *r, const json_t *line)
 	return 0;
 }
 
+static int take_loss(struct report *r, const json_t *line)
+{
+	if (!line_is(line, "kind", "spike"))
+		return 0;
+	struct report_sign *s = REPORT_MORE(r->spikes, NOTED_MAX);
+	if (!s)
+		return -ENOMEM;
+	*s = (struct report_sign){.at = line_time(r, line, "wall_ns"), .node = (uint32_t)line_whole(line, "node")};
+	return 0;
+}
+
 static void take_end(struct report *r, const json_t *line)
 {
 	r->ended = true;
@@ -100,6 +111,8 @@ static int take_event(struct report *r, const json_t *line)
 		return take_time(r, line);
 	if (line_is(line, "event", "daemon"))
 		return take_daemon(r, line);
+	if (line_is(line, "event", "loss"))
+		return take_loss(r, line);
 	if (line_is(line, "event", "fault"))
 		return take_fault(r, line);
 	if (line_is(line, "event", "begin"))

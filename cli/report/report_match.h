@@ -30,6 +30,7 @@ enum trace {
 	BY_NODE,       /* the others lose it, and its ranks come as new processes */
 	BY_NETWORK,    /* whatever is lost until the job is at work again */
 	BY_LATENESS,   /* its rank is named as slow */
+	BY_MONITOR,    /* a daemon names the loss */
 };
 
 enum trace report_trace_of(const struct report_fault *f);

@@ -169,6 +169,7 @@ void report_free(struct report *r)
 	free(r->saves.at);
 	free(r->daemon.at);
 	free(r->slow.at);
+	free(r->spikes.at);
 	free(r->hangs.at);
 	free(r->causes.at);
 	free(r->intervals.at);

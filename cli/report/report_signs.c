@@ -110,6 +110,17 @@ static void look_at_lateness(struct report *r, struct report_fault *f)
 		}
 }
 
+/* The campaign waits for it before the outcome is known. */
+static void look_at_losses(struct report *r, struct report_fault *f)
+{
+	size_t i = REPORT_SINCE(r->spikes, struct report_sign, at, f->at);
+	char text[64];
+	if (i >= r->spikes.n || r->spikes.at[i].at > report_outcome_at(f) + SIGN_NS)
+		return;
+	snprintf(text, sizeof(text), "the daemon of node-%u names a spike of the loss", r->spikes.at[i].node);
+	report_found(f, "daemon", r->spikes.at[i].at, text);
+}
+
 /* Nothing was lost: what was sent again arrived. */
 static void look_at_network(struct report_fault *f)
 {
@@ -130,6 +141,8 @@ void report_look_at_signs(struct report *r, struct report_fault *f)
 		look_at_daemon(r, f);
 	else if (trace == BY_LATENESS)
 		look_at_lateness(r, f);
+	else if (trace == BY_MONITOR)
+		look_at_losses(r, f);
 	else if (trace == BY_NETWORK)
 		look_at_network(f);
 	else if (trace != BY_NOTHING && f->end == REPORT_UNSEEN && f->overtaken)

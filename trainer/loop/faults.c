@@ -16,6 +16,7 @@ static const char *const names[FAULTS_KINDS] = {
 	[FAULTS_NAN] = "nan",
 	[FAULTS_FLIP] = "flip",
 	[FAULTS_SLOW] = "slow",
+	[FAULTS_LOSS_SPIKE] = "loss-spike",
 	[FAULTS_EXIT_EARLY] = "exit-early",
 };
 
@@ -82,13 +83,19 @@ int faults_parse(struct faults *f, const char *text, char why[FAULTS_WHY_SIZE])
 	return rc;
 }
 
-/* Those that are done make room, but for slow ones, which last. */
+/* In how many steps it happens; 0: in one, and it is done then. */
+static uint64_t lasts(enum faults_kind kind)
+{
+	return kind == FAULTS_SLOW ? FAULTS_SLOW_STEPS : kind == FAULTS_LOSS_SPIKE ? FAULTS_SPIKE_STEPS : 0;
+}
+
+/* Those that are done make room, and those that last when they are over. */
 static struct faults_one *place(struct faults *f, uint64_t step)
 {
 	for (size_t i = 0; i < f->count; i++) {
 		struct faults_one *one = &f->list[i];
 
-		if (one->done || (one->kind == FAULTS_SLOW && step > one->step + FAULTS_SLOW_STEPS))
+		if (one->done || (lasts(one->kind) && step > one->step + lasts(one->kind)))
 			return one;
 	}
 	return f->count < FAULTS_LIST_MAX ? &f->list[f->count++] : NULL;
@@ -133,15 +140,25 @@ bool faults_take(struct faults *f, enum faults_kind kind, uint64_t step)
 	return true;
 }
 
+static bool is_on(const struct faults_one *one, enum faults_kind kind, uint64_t step)
+{
+	return one->kind == kind && step >= one->step && step - one->step < lasts(kind);
+}
+
 uint64_t faults_slow_ms(const struct faults *f, uint64_t step)
 {
 	uint64_t ms = 0;
 
-	for (size_t i = 0; i < f->count; i++) {
-		const struct faults_one *one = &f->list[i];
-
-		if (one->kind == FAULTS_SLOW && step >= one->step && step - one->step < FAULTS_SLOW_STEPS)
-			ms += one->ms;
-	}
+	for (size_t i = 0; i < f->count; i++)
+		ms += is_on(&f->list[i], FAULTS_SLOW, step) ? f->list[i].ms : 0;
 	return ms;
+}
+
+bool faults_spike(const struct faults *f, uint64_t step)
+{
+	size_t i = 0;
+
+	while (i < f->count && !is_on(&f->list[i], FAULTS_LOSS_SPIKE, step))
+		i++;
+	return i < f->count;
 }

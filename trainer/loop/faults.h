@@ -24,11 +24,12 @@ enum faults_kind {
 	FAULTS_NAN,             /* "nan": in a gradient */
 	FAULTS_FLIP,            /* "flip": a bit of a parameter, before the next save that every rank has a slot for */
 	FAULTS_SLOW,            /* "slow": so many milliseconds in each of SLOW_STEPS steps */
+	FAULTS_LOSS_SPIKE,      /* "loss-spike": the loss of each of SPIKE_STEPS steps, and nothing else */
 	FAULTS_EXIT_EARLY,      /* "exit-early": the process ends with status 0 */
 	FAULTS_KINDS,
 };
 
-enum { FAULTS_SLOW_STEPS = 30, FAULTS_LIST_MAX = 256, FAULTS_WHY_SIZE = 160 };
+enum { FAULTS_SLOW_STEPS = 30, FAULTS_SPIKE_STEPS = 8, FAULTS_LIST_MAX = 256, FAULTS_WHY_SIZE = 160 };
 
 struct faults_one {
 	enum faults_kind kind;
@@ -53,5 +54,7 @@ bool faults_wait(const struct faults *faults, enum faults_kind kind, uint64_t st
 bool faults_take(struct faults *faults, enum faults_kind kind, uint64_t step);
 /* How long the rank is to be slow in this step; 0: not at all. */
 uint64_t faults_slow_ms(const struct faults *faults, uint64_t step);
+/* Whether the loss of this step is to be far too high. */
+bool faults_spike(const struct faults *faults, uint64_t step);
 
 #endif

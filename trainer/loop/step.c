@@ -9,6 +9,8 @@
 
 #include "common/deadline.h"
 
+#define SPIKE 1000.0 /* above any loss of a byte */
+
 /* What all ranks sum up in one go. Of the times each adds its own, and zero to those of the others. */
 enum {
 	SUM_LOSS,
@@ -70,6 +72,12 @@ static int break_down(struct step *s)
 	return rc;
 }
 
+/* What this rank adds to the loss that all hand over. */
+static double spike(const struct step *s)
+{
+	return faults_spike(s->faults, s->state->counters.step) ? SPIKE : 0;
+}
+
 /* Gradients of the global mean loss, as far as this rank's rows make them; *loss is their part of it. */
 static int compute(struct step *s, double *loss)
 {
@@ -94,7 +102,7 @@ static int compute(struct step *s, double *loss)
 	if (rc == 0)
 		rc = device_wait(s->device, s->communicator->cancel->fd, deadline_in_ms(s->communicator->timeout_ms));
 	if (rc == 0)
-		*loss = engine->ops->loss(engine) / positions;
+		*loss = engine->ops->loss(engine) / positions + spike(s);
 	return rc;
 }
 

@@ -32,9 +32,9 @@ def _():
     document = campaign((EXAMPLES / "short.campaign").read_text(), "short")
     equal([document["fired"], document["not_fired"], document["exit"]], [10, 0, 0])
     equal([(i["name"], i["held"]) for i in document["invariants"]],
-          [(name, True) for name in ("durable", "intact", "restored", "parameters", "hangs", "left")])
+          [(name, True) for name in ("durable", "intact", "restored", "parameters", "hangs", "left", "losses")])
     equal(document["params"], document["calm_params"])
-    expect(all(i["looked_at"] for i in document["invariants"]), "there was something to judge", document["invariants"])
+    expect(all(i["looked_at"] for i in document["invariants"] if i["name"] != "losses"), "there was something to judge", document["invariants"])
     lines = [json.loads(line) for line in (top / "short" / "journal").read_text().splitlines()]
     equal([line["index"] for line in lines if line["event"] == "fault"], list(range(10)))
     events = [line["event"] for line in lines]
@@ -43,11 +43,21 @@ def _():
     killed = next(line["wall_ns"] for line in lines if line.get("kind") == "kill-daemon")
     equal([line["answers"] for line in lines if line["event"] == "daemon"][0], True)
     equal([line["answers"] for line in lines if line["event"] == "daemon" and line["wall_ns"] > killed][:2], [False, True])
-    equal([i["held"] for i in lines[-1]["invariants"]] + [lines[-1]["exit"]], [True] * 6 + [0])
+    equal([i["held"] for i in lines[-1]["invariants"]] + [lines[-1]["exit"]], [True] * 7 + [0])
     reports = [[json.loads(line) for line in (top / "short" / f"{name}.jsonl").read_text().splitlines()] for name in ("train", "calm")]
     equal([{line["rank"] for line in report if line["event"] == "end"} for report in reports], [{0, 1}, {0, 1}])
     expect(lines[0]["ranks"] == 2 and any("nan" in line.get("left", "") for line in reports[0]), "what was left, and why")
     has(campaign((EXAMPLES / "short.campaign").read_text(), "short", code=FAILED), "a campaign was here")
+
+
+@case("spikes of the loss, also of a job that has just begun, are named, and change nothing")
+def _():
+    document = campaign("seed 5\nat 1ms loss-spike rank=1\nat 2ms loss-spike rank=0\nat 3ms kill\n", "spikes")
+    equal([document["fired"], document["exit"]], [3, 0])
+    equal({i["name"]: i["looked_at"] for i in document["invariants"]}["losses"], 2)
+    report = json.loads((top / "spikes" / "report.json").read_text())
+    equal([(f["kind"], f["end"], f["found"]["by"]) for f in report["faults"]],
+          [("loss-spike", "found", "daemon")] * 2 + [("kill", "recovered", "daemon")])
 
 
 def lines(name):
@@ -173,7 +183,7 @@ at 3s nan rank=5
 def _():
     document = campaign(NODES, "nodes")
     equal([document["fired"], document["not_fired"], document["exit"]], [7, 0, 0])
-    expect(all(i["held"] and i["looked_at"] for i in document["invariants"]), document["invariants"])
+    expect(all(i["held"] and (i["looked_at"] or i["name"] == "losses") for i in document["invariants"]), document["invariants"])
     equal(document["params"], document["calm_params"])
     log = [(top / "nodes" / f"node-{node}.log").read_text() for node in range(3)]
     equal(["rank 4 hangs" in text for text in log], [False, False, True])

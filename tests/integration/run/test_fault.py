@@ -92,6 +92,19 @@ def _():
         until(lambda: job.job()["epoch"] >= 2 and job.job()["saves"]["durable"]["epoch"] >= 2, "a save after it")
 
 
+@case("a spike of the loss is named by the daemon, and training goes on")
+def _():
+    with Job() as job:
+        until(lambda: job.job()["loss"]["median"] is not None, "32 steps are known")
+        before = job.job()
+        has(job.fault("loss-spike", 1), "gpt: loss-spike has fired after ")
+        named = until(lambda: job.job()["loss"]["episodes"], "the daemon names it")
+        equal([e["kind"] for e in named], ["spike"])
+        until(lambda: job.job()["loss"]["trouble"] is None, "it is over")
+        until(lambda: job.job()["saves"]["durable"]["step"] > named[0]["step"], "a save after it")
+        equal(job.job()["epoch"], before["epoch"])
+
+
 @case("bits that flip are found: in an arena by the next restore, in files by verify")
 def _():
     with Job("--no-verify") as job:

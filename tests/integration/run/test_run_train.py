@@ -212,6 +212,12 @@ def _():
     equal(document["recoveries"][0]["restored_step"] <= 55, True, document)
 
 
+@case("a spike of the loss changes no parameter")
+def _():
+    document, _ = play("loss-spike:rank=1@step=40")
+    equal(document["epoch"], 1)
+
+
 @case("a slow rank is named, with what it has cost")
 def _():
     document, err = play("slow:rank=1:for=40ms@step=30")

@@ -205,6 +205,25 @@ Test(campaign_judge, a_rank_that_was_named_though_nothing_was_done_to_it_is_foun
 	cr_expect_str_eq(judge(FAULT("absent", "1") FAULT("never-ends", "0") END), "");
 }
 
+#define LASTED(kind, from, ms)                                                                                         \
+	"{\"event\":\"fault\",\"index\":0,\"kind\":\"" kind "\",\"rank\":0,\"outcome\":\"fired\",\"wall_ns\":" from    \
+	",\"ms\":" ms "}\n"
+#define LOSS(kind, ns) "{\"event\":\"loss\",\"node\":0,\"kind\":\"" kind "\",\"wall_ns\":" ns "}\n"
+
+Test(campaign_judge, a_spike_of_the_loss_that_nobody_named_is_found)
+{
+	cr_expect_str_eq(judge(LASTED("loss-spike", "5000000", "2.0") END), "losses ");
+	cr_expect_str_eq(judge(LOSS("spike", "6000000") LASTED("loss-spike", "5000000", "2.0") END), "");
+	cr_expect_eq(found[6].looked_at, 1);
+	cr_expect_str_eq(judge(LOSS("spike", "4000000") LASTED("loss-spike", "5000000", "2.0") END), "losses ",
+			 "that was before it");
+	cr_expect_str_eq(judge(LOSS("not-finite", "6000000") LASTED("loss-spike", "5000000", "2.0") END), "losses ");
+	cr_expect_str_eq(judge(LASTED("kill", "6000000", "9.0") LASTED("loss-spike", "5000000", "2.0") END), "",
+			 "it was cut off");
+	cr_expect_str_eq(judge(LASTED("kill", "3000000", "1.0") LASTED("loss-spike", "5000000", "2.0") END), "losses ",
+			 "the other was over");
+}
+
 Test(campaign_judge, what_is_left_behind_is_found)
 {
 	put("s", "");

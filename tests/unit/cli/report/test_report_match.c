@@ -284,6 +284,20 @@ Test(report_match, a_slow_rank_is_named_and_nothing_is_restored)
 	cr_expect(isnan(report_back_ms(fault(0))));
 }
 
+Test(report_match, a_spike_of_the_loss_is_named_by_a_daemon)
+{
+	begin();
+	put_fault(0, "loss-spike", 1, "", 2000);
+	put_fault(1, "loss-spike", 1, "", 9000);
+	put("journal", "{\"event\":\"loss\",\"node\":0,\"kind\":\"not-finite\",\"wall_ns\":%llu000000}", SINCE + 2001);
+	put("journal", "{\"event\":\"loss\",\"node\":0,\"kind\":\"spike\",\"wall_ns\":%llu000000}", SINCE + 2150);
+	make();
+	cr_expect_eq(fault(0)->end, REPORT_FOUND);
+	cr_expect_str_eq(fault(0)->found_by, "daemon");
+	cr_expect_float_eq(report_found_ms(fault(0)), 150, 1e-9);
+	cr_expect_eq(fault(1)->end, REPORT_UNSEEN);
+}
+
 #define OTHER_COLLECTIVE "mismatch: rank 1 is in all-gather #7 of 4096 bytes, rank 0 in reduce-scatter #7 of 4096 bytes"
 
 Test(report_match, a_mismatch_is_named_by_whichever_rank_saw_it)

@@ -81,4 +81,17 @@ Test(faults, slowness_lasts_for_its_steps)
 	cr_expect_eq(faults_slow_ms(&faults, 5), 20);
 	cr_expect_eq(faults_slow_ms(&faults, 5 + FAULTS_SLOW_STEPS - 1), 20);
 	cr_expect_eq(faults_slow_ms(&faults, 5 + FAULTS_SLOW_STEPS), 0);
+	cr_expect_not(faults_spike(&faults, 5));
+}
+
+Test(faults, spike_lasts_for_its_steps_also_when_they_come_again)
+{
+	cr_assert_eq(faults_parse(&faults, "loss-spike@5", why), 0);
+	for (int round = 0; round < 2; round++) {
+		cr_expect_not(faults_spike(&faults, 4));
+		cr_expect(faults_spike(&faults, 5));
+		cr_expect(faults_spike(&faults, 5 + FAULTS_SPIKE_STEPS - 1));
+		cr_expect_not(faults_spike(&faults, 5 + FAULTS_SPIKE_STEPS));
+	}
+	cr_expect_eq(faults_slow_ms(&faults, 5), 0);
 }

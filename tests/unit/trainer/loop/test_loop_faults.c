@@ -198,9 +198,10 @@ Test(loop_faults, flipped_bit_of_one_of_two_is_mended)
 	free_run(run);
 }
 
-Test(loop_faults, slowness_changes_no_bit)
+Test(loop_faults, slowness_and_a_loss_that_is_only_said_change_no_bit)
 {
 	free_run(play(3, "slow:8@2"));
+	free_run(play(3, "loss-spike@2"));
 }
 
 Test(loop_faults, faults_that_are_unknown_are_named)
