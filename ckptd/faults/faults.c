@@ -10,6 +10,7 @@
 #include "store/disk/disk.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,13 +86,31 @@ static int error_of(enum fault_kind kind)
 	return kind == FAULT_DISK_FULL ? -ENOSPC : kind == FAULT_DISK_READ_ONLY ? -EROFS : -EIO;
 }
 
+static void hold_disk(struct disk *disk, struct fault_record *f)
+{
+	bool stalls = f->entry->kind == FAULT_DISK_STALL;
+	disk_hold(disk, stalls ? UINT64_MAX : FAULT_LAG_NS, f->caused_ns + f->for_ms * CLOCK_NS_PER_MS);
+	snprintf(f->text, sizeof(f->text), "operations at the store %s for %lu ms",
+		 stalls ? "wait" : "begin 100 ms late", (unsigned long)f->for_ms);
+}
+
 static int break_disk(const struct jobs *jobs, struct fault_record *f, struct err *err)
 {
+	struct disk *disk = jobs->storage->disk;
+	int rc = error_of(f->entry->kind);
 	if (jobs->storage->root < 0)
 		return err_set(err, -ENOENT, "this daemon has no store");
-	int rc = error_of(f->entry->kind);
+	if (f->entry->kind == FAULT_DISK_STALL || f->entry->kind == FAULT_DISK_SLOW) {
+		hold_disk(disk, f);
+		return 0;
+	}
+	if (f->entry->kind == FAULT_DISK_CORRUPT) {
+		disk_corrupt(disk, f->deadline_ns);
+		snprintf(f->text, sizeof(f->text), "the next write to a checkpoint is changed");
+		return 0;
+	}
 	f->deadline_ns = f->caused_ns + f->for_ms * CLOCK_NS_PER_MS;
-	disk_break(jobs->storage->disk, rc, f->deadline_ns);
+	disk_break(disk, rc, f->deadline_ns);
 	snprintf(f->text, sizeof(f->text), "writes to the store fail with %s for %lu ms", err_name(rc),
 		 (unsigned long)f->for_ms);
 	return 0;
@@ -229,6 +248,32 @@ static void look_played(const struct jobs *jobs, struct fault_record *f, const s
 		      rank && rank->pid == f->pid ? "its program may not play faults" : "its process has ended first");
 }
 
+/* "…/gpt/.writing-step-000000000010.e0001-1/rank-….safetensors" */
+static void look_corrupt(const struct jobs *jobs, struct fault_record *f)
+{
+	uint64_t at, step = 0;
+	unsigned epoch = 0;
+	const char *file = disk_hit_file(jobs->storage->disk, &at), *dir = strstr(file, "step-"),
+		   *name = strrchr(file, '/');
+	if (!dir || sscanf(dir, "step-%" SCNu64 ".e%u", &step, &epoch) != 2)
+		step = epoch = 0;
+	fault_log_end(jobs, f, FAULT_FIRED,
+		      "bit 3 of byte %" PRIu64 " of %s of step %" PRIu64 " of epoch %u changed on its way to the store",
+		      at, name ? name + 1 : file, step, epoch);
+}
+
+static void look_at_store(const struct jobs *jobs, struct fault_record *f)
+{
+	if (!disk_hits(jobs->storage->disk))
+		return;
+	if (f->entry->kind == FAULT_DISK_CORRUPT)
+		look_corrupt(jobs, f);
+	else if (f->entry->kind == FAULT_DISK_STALL || f->entry->kind == FAULT_DISK_SLOW)
+		fault_log_end(jobs, f, FAULT_FIRED, "an operation at the store has waited");
+	else
+		fault_log_end(jobs, f, FAULT_FIRED, "a write to the store was refused");
+}
+
 static void look(struct jobs *jobs, struct fault_record *f)
 {
 	const struct rank *rank = f->entry->target == FAULT_AT_RANK ? rank_of(jobs, f) : NULL;
@@ -238,8 +283,8 @@ static void look(struct jobs *jobs, struct fault_record *f)
 		look_played(jobs, f, rank);
 	else if (f->entry->kind == FAULT_CLOCK_JUMP)
 		look_jumped(jobs, f);
-	else if (f->entry->target == FAULT_AT_STORE && disk_refusals(jobs->storage->disk))
-		fault_log_end(jobs, f, FAULT_FIRED, "a write to the store was refused");
+	else if (f->entry->target == FAULT_AT_STORE)
+		look_at_store(jobs, f);
 	if (f->outcome == FAULT_PENDING && clock_now() >= f->deadline_ns)
 		fault_log_end(jobs, f, FAULT_NOT_FIRED, "nothing was seen of it in time");
 }
@@ -255,6 +300,8 @@ static void resume(struct jobs *jobs, struct fault_record *f)
 void faults_tick(struct faults *faults)
 {
 	struct fault_log *log = &faults->log;
+	if (faults->jobs->storage->disk)
+		disk_let_go(faults->jobs->storage->disk);
 	for (uint32_t i = 0; i < FAULT_LOG_MAX; i++) {
 		struct fault_record *f = &log->ring[i];
 		if (f->number && f->outcome == FAULT_PENDING)

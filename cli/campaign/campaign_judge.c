@@ -131,7 +131,7 @@ static bool is_silence(const json_t *line)
 static bool is_flip(const json_t *line)
 {
 	return is(line, "kind", "flip-file") || is(line, "kind", "flip-manifest") || is(line, "kind", "flip-sidecar") ||
-	       is(line, "kind", "flip-arena") || is(line, "kind", "flip-replica");
+	       is(line, "kind", "flip-arena") || is(line, "kind", "flip-replica") || is(line, "kind", "disk-corrupt");
 }
 
 static int take_hit(struct judge *j, const json_t *line)

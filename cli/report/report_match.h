@@ -26,6 +26,7 @@ enum trace {
 	BY_DRAIN,      /* the node's ranks go to others */
 	BY_READING,    /* whoever reads that step finds it: its save, which is read back, or a restore */
 	BY_SAVE,       /* a save fails */
+	BY_WAITING,    /* saves take longer: the next one is durable */
 	BY_DAEMON,     /* the daemon does not answer */
 	BY_NODE,       /* the others lose it, and its ranks come as new processes */
 	BY_NETWORK,    /* whatever is lost until the job is at work again */

@@ -54,23 +54,38 @@ static void look_at_readers(struct report *r, struct report_fault *f)
 	look_at_restores(r, f, step, epoch);
 }
 
+/* With the first save that is durable then, from the i-th on. */
+static void back_with(const struct report *r, struct report_fault *f, size_t i, uint64_t then)
+{
+	while (i < r->saves.n && (!r->saves.at[i].durable || r->saves.at[i].durable < then))
+		i++;
+	if (i == r->saves.n)
+		return;
+	f->back = r->saves.at[i].durable;
+	f->end = REPORT_RECOVERED;
+}
+
 /* The first save that fails as the fault makes it, and the first behind it that does not. One that began before the fault and was under
  * way may have failed, too. */
 static void look_at_saves(struct report *r, struct report_fault *f)
 {
 	size_t i = REPORT_SINCE(r->saves, struct report_save, begun, f->at - min_u64(f->at, UNDER_WAY_NS));
-	const char *why = err_name(f->entry->kind == FAULT_DISK_FULL ? -ENOSPC : -EIO);
+	const char *why = err_name(f->entry->kind == FAULT_DISK_FULL        ? -ENOSPC
+				   : f->entry->kind == FAULT_DISK_READ_ONLY ? -EROFS
+									    : -EIO);
 	while (i < r->saves.n && r->saves.at[i].begun < f->at + SOON_NS && !strstr(r->saves.at[i].error, why))
 		i++;
 	if (i == r->saves.n || r->saves.at[i].begun >= f->at + SOON_NS)
 		return;
 	report_found(f, "daemon", report_outcome_at(f), r->saves.at[i].error);
-	while (i < r->saves.n && (!r->saves.at[i].durable || r->saves.at[i].durable < f->found))
-		i++;
-	if (i < r->saves.n) {
-		f->back = r->saves.at[i].durable;
-		f->end = REPORT_RECOVERED;
-	}
+	back_with(r, f, i, f->found);
+}
+
+/* Nobody says that it takes long. */
+static void look_at_later_saves(struct report *r, struct report_fault *f)
+{
+	size_t i = REPORT_SINCE(r->saves, struct report_save, begun, f->at - min_u64(f->at, UNDER_WAY_NS));
+	back_with(r, f, i, report_outcome_at(f));
 }
 
 uint64_t report_next_sign(const struct report *r, size_t i)
@@ -137,6 +152,8 @@ void report_look_at_signs(struct report *r, struct report_fault *f)
 		look_at_readers(r, f);
 	else if (trace == BY_SAVE)
 		look_at_saves(r, f);
+	else if (trace == BY_WAITING)
+		look_at_later_saves(r, f);
 	else if (trace == BY_DAEMON)
 		look_at_daemon(r, f);
 	else if (trace == BY_LATENESS)

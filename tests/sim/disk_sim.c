@@ -285,9 +285,32 @@ void disk_break(struct disk *d, int rc, uint64_t until)
 	d->fault = (struct disk_fault){.rc = rc, .until = until};
 }
 
-uint64_t disk_refusals(const struct disk *d)
+/* What is asked meanwhile is not answered before. */
+void disk_hold(struct disk *d, uint64_t delay_ns, uint64_t until)
 {
-	return d->fault.refusals;
+	d->fault = (struct disk_fault){.delay = delay_ns, .until = until};
+}
+
+void disk_let_go(struct disk *d)
+{
+	(void)d;
+}
+
+/* The simulator damages what it stores by itself (disk_faults). */
+void disk_corrupt(struct disk *d, uint64_t until)
+{
+	d->fault = (struct disk_fault){.corrupts = true, .until = until};
+}
+
+uint64_t disk_hits(const struct disk *d)
+{
+	return d->fault.hits;
+}
+
+const char *disk_hit_file(const struct disk *d, uint64_t *at)
+{
+	*at = d->fault.at;
+	return d->fault.file;
 }
 
 void disk_free(struct disk *d)
@@ -326,6 +349,8 @@ int disk_poll(struct disk *d, uint64_t deadline)
 	}
 	uint64_t most = deadline ? 1 : rng_below(world_rng(), POLL_MAX);
 	int n = 0;
+	if (d->n && disk_fault_due(&d->fault, clock_now()))
+		most = 0;
 	for (; d->n && n < (int)most; n++)
 		run_one(d);
 	clock_advance(rng_below(world_rng(), 200000));

@@ -9,6 +9,8 @@
 enum { FAULT_NAME_MAX = 24, FAULT_TIME_MAX_MS = 86400000 };
 /* By how much the time of day jumps. */
 #define FAULT_JUMP_NS (86400 * 1000000000ull)
+/* By how much an operation of a slow disk is longer. */
+#define FAULT_LAG_NS (100 * 1000000ull)
 
 /* The numbers stand in messages and arenas: new kinds come at the end. */
 enum fault_kind {
@@ -46,6 +48,9 @@ enum fault_kind {
 	FAULT_FLIP_SIDECAR,
 	FAULT_DISK_READ_ONLY,
 	FAULT_LOSS_SPIKE,
+	FAULT_DISK_STALL,
+	FAULT_DISK_SLOW,
+	FAULT_DISK_CORRUPT,
 	FAULT_KIND_END
 };
 

@@ -91,18 +91,38 @@ int disk_event_fd(struct disk *d);
 /* Operations submitted and not yet done. */
 unsigned disk_pending(const struct disk *d);
 
-/* A fault on purpose: until then (clock_now) what writes is refused with this code, as by a broken or a full disk. */
+/* ---- faults on purpose, until a time of clock_now(); a new one takes the place of the one before */
+
+enum { DISK_HIT_MAX = 256 };
+
+/* What writes is refused with this code, as by a broken or a full disk. */
 void disk_break(struct disk *d, int rc, uint64_t until);
-/* Operations that were refused so since the last disk_break. */
-uint64_t disk_refusals(const struct disk *d);
+/* What is submitted begins so much later, but not after `until`; UINT64_MAX: not before it. */
+void disk_hold(struct disk *d, uint64_t delay_ns, uint64_t until);
+/* Begins what has been held for long enough: for whoever waits for disk_event_fd() alone, now and then. */
+void disk_let_go(struct disk *d);
+/* One bit of the next write to a checkpoint changes on its way; the write succeeds. */
+void disk_corrupt(struct disk *d, uint64_t until);
+/* Operations that the last fault has hit. */
+uint64_t disk_hits(const struct disk *d);
+/* The file of which a bit has changed, and where. "": of none. */
+const char *disk_hit_file(const struct disk *d, uint64_t *at);
 
 /* What implementations keep of it. */
 struct disk_fault {
 	int rc;
-	uint64_t until, refusals;
+	uint64_t delay, until, hits;
+	bool corrupts;
+	char file[DISK_HIT_MAX];
+	uint64_t at;
 };
 /* 0, or the code: the operation is not begun. */
 int disk_fault_of(struct disk_fault *fault, const struct disk_op *op, uint64_t now);
+/* When the operation may begin; 0: at once. */
+uint64_t disk_fault_due(struct disk_fault *fault, uint64_t now);
+/* The byte of a write to this file that changes; false: none. */
+bool disk_fault_byte(const struct disk_fault *fault, const struct disk_op *op, const char *file, uint64_t now,
+		     uint64_t *at);
 
 /* Announces memory for fixed-buffer I/O. Returns a token, or -errno, which is not fatal: I/O from memory that is not pinned costs more
  * processor time. */

@@ -62,6 +62,7 @@ int disk_new(const char *root_path, struct disk **out, int *root, struct err *er
 	d->event_fd = d->root = -1;
 	list_init(&d->transfers);
 	list_init(&d->others);
+	list_init(&d->held);
 	list_init(&d->finished);
 	int rc = root_path ? open_root(d, root_path, err) : 0;
 	if (!rc)
@@ -80,6 +81,7 @@ void disk_free(struct disk *d)
 {
 	if (!d)
 		return;
+	fault_release(d, true);
 	/* The kernel may still write into buffers of the caller: there is no way out but to wait. */
 	while (d->pending) {
 		if (!disk_poll(d, clock_deadline(10 * CLOCK_NS_PER_S)) && d->pending)
@@ -162,11 +164,13 @@ static void pump(struct disk *d)
 
 static void finish(struct disk *d, struct disk_op *op)
 {
+	if (d->fault.corrupts)
+		fault_damage(d, op);
 	op_finish(op);
 	list_push(&d->finished, &op->link);
 }
 
-static void wake(struct disk *d)
+void disk_wake(struct disk *d)
 {
 	uint64_t one = 1;
 	/* Fails only when the counter is full: then it is readable already. */
@@ -174,30 +178,26 @@ static void wake(struct disk *d)
 	(void)ignored;
 }
 
-void disk_break(struct disk *d, int rc, uint64_t until)
+void disk_begin(struct disk *d, struct disk_op *op)
 {
-	d->fault = (struct disk_fault){.rc = rc, .until = until};
-}
-
-uint64_t disk_refusals(const struct disk *d)
-{
-	return d->fault.refusals;
+	op->end = op->first = op->len;
+	if (op_start(d, op)) {
+		finish(d, op);
+		disk_wake(d);
+		return;
+	}
+	list_push(op_is_transfer(op) ? &d->transfers : &d->others, &op->link);
+	pump(d);
 }
 
 void disk_submit(struct disk *d, struct disk_op *op)
 {
 	op->result = 0;
 	op->issued = op->in_flight = 0;
-	op->end = op->first = op->len;
 	list_init(&op->link);
 	d->pending++;
-	if (op_start(d, op)) {
-		finish(d, op);
-		wake(d);
-		return;
-	}
-	list_push(op_is_transfer(op) ? &d->transfers : &d->others, &op->link);
-	pump(d);
+	if (!fault_holds(d, op))
+		disk_begin(d, op);
 }
 
 /* ---- completion */
@@ -249,13 +249,14 @@ static int run_finished(struct disk *d)
 		op->done(op);
 	}
 	if (!list_empty(&d->finished))
-		wake(d);
+		disk_wake(d);
 	return n;
 }
 
 static void wait_one(struct disk *d, uint64_t deadline)
 {
 	uint64_t now = clock_now();
+	deadline = min_u64(deadline, fault_next(d));
 	if (deadline <= now || !list_empty(&d->finished))
 		return;
 	d->engine->wait(d, min_u64(deadline - now, 3600 * CLOCK_NS_PER_S));
@@ -267,6 +268,7 @@ int disk_poll(struct disk *d, uint64_t deadline)
 		uint64_t drained;
 		ssize_t ignored = read(d->event_fd, &drained, sizeof(drained));
 		(void)ignored;
+		fault_release(d, false);
 		reap(d);
 		int n = run_finished(d);
 		if (n || !d->pending || clock_now() >= deadline)

@@ -5,6 +5,7 @@
  * disk_real_uring.c    an engine: io_uring
  * disk_real_threads.c  an engine: threads with ordinary system calls, where io_uring is forbidden
  * disk_real_buffers.c  registered memory
+ * disk_real_fault.c    faults on purpose
  * disk_real_fs.c       what is synchronous by nature: stat, list, lock, space
  *
  * An operation waits in one of two queues, then holds chunks: slots of a bounded pool, one per request that the engine carries out.
@@ -75,6 +76,7 @@ struct disk {
 	int event_fd, root;
 	struct list transfers; /* operations with chunks left to issue, in turns */
 	struct list others;    /* operations that are one request, in order */
+	struct list held;      /* by a fault on purpose: `end` says until when */
 	struct list finished;  /* results are there, done not called yet */
 	unsigned pending;
 	unsigned transfers_in_flight, others_in_flight; /* chunks */
@@ -101,6 +103,24 @@ void op_prepare(struct disk *d, struct chunk *c);
 bool op_completed(struct disk *d, struct chunk *c, int res);
 /* Result and failpoint when the last chunk is back. */
 void op_finish(struct disk_op *op);
+
+/* ---- disk_real.c */
+
+/* Queues it, or completes it at once. */
+void disk_begin(struct disk *d, struct disk_op *op);
+/* Makes the event descriptor readable. */
+void disk_wake(struct disk *d);
+
+/* ---- disk_real_fault.c */
+
+/* Whether it is held back: it will begin later. */
+bool fault_holds(struct disk *d, struct disk_op *op);
+/* Begins those whose time has come; all: each of them. */
+void fault_release(struct disk *d, bool all);
+/* When the first of them may begin; UINT64_MAX: there is none. */
+uint64_t fault_next(const struct disk *d);
+/* Of a write that has been done. */
+void fault_damage(struct disk *d, const struct disk_op *op);
 
 /* ---- disk_real_buffers.c */
 

@@ -60,6 +60,14 @@ def _():
           [("loss-spike", "found", "daemon")] * 2 + [("kill", "recovered", "daemon")])
 
 
+@case("a disk that stalls, is slow, or changes what is written breaks no promise")
+def _():
+    document = campaign("seed 6\nsave-storage-every 4\nat 1ms disk-stall for=5s\nat 2ms disk-slow for=15s\nat 3ms disk-corrupt\n", "disks")
+    equal([document["fired"], document["exit"]], [3, 0])
+    report = json.loads((top / "disks" / "report.json").read_text())
+    equal([(f["kind"], f["end"]) for f in report["faults"]][:2], [("disk-stall", "recovered"), ("disk-slow", "recovered")])
+
+
 def lines(name):
     return [json.loads(line) for line in (top / "short" / name).read_text().splitlines()]
 

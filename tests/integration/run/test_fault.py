@@ -26,13 +26,13 @@ def ckpt(*args, code=0):
 class Job:
     """Two ranks that train until they are asked to end, at a daemon that allows faults."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, storage_every=10):
         self.daemon = single_node.Daemon(tempfile.mkdtemp(dir=top), options=("--faults", "--span-log", "spans", *options))
         self.spans = self.daemon.top / "spans"
         self.daemon.options[self.daemon.options.index("spans")] = str(self.spans)
         self.daemon.start()
         self.run = Run("-n", 2, "--job", "gpt", "--socket", self.daemon.socket, "--hang-timeout", 5, "--max-restarts", 100, "--", TRAIN,
-                       "--steps", 1000000, "--save-memory-every", 2, "--save-storage-every", 10)
+                       "--steps", 1000000, "--save-memory-every", 2, "--save-storage-every", storage_every)
         until(lambda: self.job() and self.job()["saves"]["durable"]["step"], "a save on storage")
 
     def job(self):
@@ -130,6 +130,42 @@ def _():
             until(lambda w=word: w in job.daemon.text(), f"the save fails with {word}")
             step = job.job()["saves"]["durable"]["step"]
             until(lambda s=step: job.job()["saves"]["durable"]["step"] > s, "a save after it")
+
+
+def stored(job, fault):
+    """Saves to storage that began behind the fault, as (when they were durable, how long that took), in seconds behind it."""
+    return [((s["begun_ns"] + s["durable_ns"] - fault["caused_ns"]) / 1e9, s["durable_ns"] / 1e9) for s in job.spans_of("save")
+            if s["target"] == "storage" and s["durable_ns"] and s["begun_ns"] > fault["caused_ns"]]
+
+
+@case("a stalled disk keeps saves to storage waiting, and they are durable afterwards")
+def _():
+    with Job(storage_every=4) as job:
+        epoch = job.job()["epoch"]
+        has(job.fault("disk-stall", "--for", "4s"), "an operation at the store has waited")
+        fault = job.job()["faults"][0]
+        saves = until(lambda: stored(job, fault), "a save behind it")
+        equal([s for s in saves if s[0] < 4], [], "none was durable meanwhile")
+        equal(job.job()["epoch"], epoch)
+
+
+@case("a slow disk makes saves to storage longer")
+def _():
+    with Job() as job:
+        has(job.fault("disk-slow", "--for", "60s"), "an operation at the store has waited")
+        fault = job.job()["faults"][0]
+        saves = until(lambda: stored(job, fault), "a save meanwhile")
+        expect(saves[0][0] > 60 or saves[0][1] > 0.4, "to make, write, sync and name a file takes four operations at least", saves)
+
+
+@case("what changes on its way to the disk is found by the read-back")
+def _():
+    with Job(storage_every=50) as job:
+        said = job.fault("disk-corrupt")
+        has(said, "disk-corrupt has fired", " changed on its way to the store")
+        step, epoch = re.search(r"of step (\d+) of epoch (\d+) ", said).groups()
+        until(lambda: re.search(rf"step {step} epoch {epoch}[ :].*(repaired|reading back found)", job.daemon.text()), "it is found")
+        until(lambda: job.job()["saves"]["durable"]["step"] > int(step), "a save after it")
 
 
 @case("the daemon is stopped for a time, restarted, and killed")
