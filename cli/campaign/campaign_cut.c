@@ -22,10 +22,10 @@ int campaign_note_logs(struct campaign *c, const char *event, uint64_t for_ms, s
 	return rc;
 }
 
-/* On a slow cable nobody is cut off, and whoever is named is named wrongly. */
+/* On a bad cable nobody is cut off, and whoever is named is named wrongly. */
 static uint64_t cut_ms(const struct campaign_fault *f)
 {
-	return f->entry->kind == FAULT_LINK_SLOW ? 0 : f->for_ms;
+	return campaign_ways_open(f->entry->kind) ? 0 : f->for_ms;
 }
 
 int campaign_cut(struct campaign *c, const struct campaign_fault *f, struct fault_result *result, struct err *err)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { LINE_BYTES_MAX = 1024, WORDS_MAX = 8, TIME_MAX_MS = 86400000, MBIT_MAX = 100000, MBIT_DEFAULT = 20 };
+enum { PERCENT_MAX = 90, PERCENT_DEFAULT = 5, DELAY_MAX_MS = 10000, DELAY_DEFAULT_MS = 50 };
 
 struct line {
 	const char *path;
@@ -76,6 +77,10 @@ int campaign_file_add(struct campaign_file *file, const struct campaign_fault *f
 	place(file, f);
 	if (!f->mbit && f->entry->kind == FAULT_LINK_SLOW)
 		f->mbit = MBIT_DEFAULT;
+	if (!f->percent && f->entry->kind == FAULT_LINK_LOSS)
+		f->percent = PERCENT_DEFAULT;
+	if (!f->delay_ms && f->entry->kind == FAULT_LINK_DELAY)
+		f->delay_ms = DELAY_DEFAULT_MS;
 	if (!f->for_ms && f->entry->time == FAULT_TIME_MUST)
 		f->for_ms = campaign_default_ms(f->entry);
 	return 0;
@@ -165,6 +170,26 @@ static int take_mbit(const struct line *l, const char *text, struct campaign_fau
 	return rc;
 }
 
+static int take_percent(const struct line *l, const char *text, struct campaign_fault *f)
+{
+	uint64_t percent = 0;
+	if (f->entry->kind != FAULT_LINK_LOSS)
+		return wrong(l, "link-loss alone takes percent=");
+	int rc = take_number(l, text, 1, PERCENT_MAX, &percent);
+	f->percent = (uint32_t)percent;
+	return rc;
+}
+
+static int take_delay(const struct line *l, const char *text, struct campaign_fault *f)
+{
+	uint64_t ms = 0;
+	if (f->entry->kind != FAULT_LINK_DELAY)
+		return wrong(l, "link-delay alone takes delay=");
+	int rc = take_time(l, text, &ms);
+	f->delay_ms = (uint32_t)ms;
+	return !rc && ms > DELAY_MAX_MS ? wrong(l, "a delay of 10 s at most is wanted") : rc;
+}
+
 /* rank=…, node=…, for=… and so on, from the i-th word on. */
 static int take_what(const struct line *l, int i, const struct campaign_file *file, struct campaign_fault *f)
 {
@@ -183,9 +208,13 @@ static int take_what(const struct line *l, int i, const struct campaign_file *fi
 			rc = take_sides(l, word + 6, file, f);
 		else if (!strncmp(word, "mbit=", 5))
 			rc = take_mbit(l, word + 5, f);
+		else if (!strncmp(word, "percent=", 8))
+			rc = take_percent(l, word + 8, f);
+		else if (!strncmp(word, "delay=", 6))
+			rc = take_delay(l, word + 6, f);
 		else
-			rc = wrong(l, "rank=N, rank=any, node=N, node=any, for=TIME, to=NODES, sides=NODES/NODES or "
-				      "mbit=N may stand here");
+			rc = wrong(l, "rank=N, rank=any, node=N, node=any, for=TIME, to=NODES, sides=NODES/NODES, "
+				      "mbit=N, percent=N or delay=TIME may stand here");
 	}
 	if (!rc && f->to && (f->node == UINT32_MAX || f->to >> f->node & 1))
 		rc = wrong(l, "with to= the node that they do not hear is wanted, such as node=1, and is none of them");

@@ -18,7 +18,7 @@
  *	table FILE [total=N]            a table of causes (CSV); percents are of total. FILE: from the folder of this file
  *
  *	WHAT = rank=N | rank=any | node=N | node=any | for=TIME | to=N,N (of one-way) | sides=N,N/N,N (of partition) |
- *	       mbit=N (of link-slow)
+ *	       mbit=N (of link-slow) | percent=N (of link-loss) | delay=TIME (of link-delay)
  *
  * A table has a line of names, of which `cause`, `count` or `percent`, `fault`, and `fault-of-nodes` are read; a fault of "-" cannot be caused,
  * and is left out. fault-of-nodes, where it is there, counts instead of fault in a campaign on several nodes. */
@@ -48,6 +48,7 @@ struct campaign_fault {
 	uint64_t for_ms;
 	uint32_t to;                      /* one-way: bits of the nodes that hear nothing; 0: all others */
 	uint32_t mbit;                    /* link-slow: how much passes in a second; 0: not given */
+	uint32_t percent, delay_ms;       /* link-loss, link-delay; 0: not given */
 	uint8_t side[CAMPAIGN_NODES_MAX]; /* partition: of each node, 0: on none; all 0: node against all others */
 	char cause[CAMPAIGN_CAUSE_MAX];   /* of a table; else "" */
 	size_t order;                     /* private: in which they were read */

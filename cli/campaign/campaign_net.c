@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/number.h"
+#include "campaign/campaign_cable.h"
 #include "process/launch_proc.h"
 
 #include <dirent.h>
@@ -171,7 +172,8 @@ int campaign_net_make(struct campaign_net *net, uint32_t nodes, struct err *err)
 				     .bridge = -1,
 				     .broken = {.nodes = nodes},
 				     .pulled = UINT32_MAX,
-				     .slowed = UINT32_MAX};
+				     .slowed = UINT32_MAX,
+				     .worn = UINT32_MAX};
 	for (uint32_t k = 0; k < CAMPAIGN_NODES_MAX; k++)
 		net->node[k] = -1;
 	int rc = make_spaces(net, err);
@@ -193,6 +195,8 @@ static void close_one(int *fd)
 
 void campaign_net_close(struct campaign_net *net)
 {
+	campaign_cable_close(net->cable);
+	net->cable = NULL;
 	for (uint32_t k = 0; k < net->nodes; k++)
 		close_one(&net->node[k]);
 	if (net->nodes) {
@@ -248,10 +252,51 @@ static int slow(const struct campaign_net *net, bool on, struct err *err)
 	return rc ? rc : other;
 }
 
+/* Between the node's port and the bridge stands a cable that this process carries. It goes with its device. */
+static int unwear(struct campaign_net *net, struct err *err)
+{
+	struct script s = {.len = 0};
+	campaign_cable_close(net->cable);
+	net->cable = NULL;
+	add(&s, "link del worn0\nlink set port%u master bridge\n", net->worn);
+	return run_in(net, net->bridge, &s, err);
+}
+
+static int wear(struct campaign_net *net, const struct campaign_fault *f, struct err *err)
+{
+	struct script s = {.len = 0};
+	char port[24];
+	snprintf(port, sizeof(port), "port%u", f->node);
+	add(&s,
+	    "link add worn0 type veth peer name worn1\nlink set worn0 up\nlink set worn1 master bridge up\n"
+	    "link set %s nomaster\n",
+	    port);
+	int rc = run_in(net, net->bridge, &s, err);
+	if (rc)
+		return rc;
+	if (setns(net->bridge, CLONE_NEWNET))
+		return err_set(err, -errno, "setns: %s", err_name(errno));
+	rc = campaign_cable_open(port, "worn0", f->percent, f->delay_ms * CLOCK_NS_PER_MS, &net->cable, err);
+	campaign_net_leave(net);
+	if (rc)
+		(void)unwear(net, NULL);
+	return rc;
+}
+
+static int has_worn(const struct campaign_net *net, struct err *err)
+{
+	uint64_t lost, delayed;
+	campaign_cable_count(net->cable, &lost, &delayed);
+	return lost || delayed ? 0
+			       : err_set(err, -EAGAIN, "the cable of node-%u has lost or delayed nothing", net->worn);
+}
+
 int campaign_net_held_back(const struct campaign_net *net, struct err *err)
 {
 	struct script ask = {.len = 0}, said = {.len = 0};
 	unsigned long packets = 0;
+	if (net->cable)
+		return has_worn(net, err);
 	if (net->slowed >= net->nodes)
 		return 0;
 	add(&ask, "qdisc show dev eth0\n");
@@ -286,13 +331,17 @@ int campaign_net_break(struct campaign_net *net, const struct campaign_fault *fa
 		fault->entry->kind == FAULT_LINK_DOWN || fault->entry->kind == FAULT_REBOOT ? fault->node : UINT32_MAX;
 	net->slowed = fault->entry->kind == FAULT_LINK_SLOW ? fault->node : UINT32_MAX;
 	net->mbit = fault->mbit;
+	if (fault->entry->kind == FAULT_LINK_LOSS || fault->entry->kind == FAULT_LINK_DELAY) {
+		net->worn = fault->node;
+		return wear(net, fault, err);
+	}
 	return set_broken(net, true, err);
 }
 
 int campaign_net_mend(struct campaign_net *net, struct err *err)
 {
-	int rc = set_broken(net, false, err);
-	net->pulled = net->slowed = UINT32_MAX;
+	int rc = net->cable ? unwear(net, err) : net->worn < net->nodes ? 0 : set_broken(net, false, err);
+	net->pulled = net->slowed = net->worn = UINT32_MAX;
 	net->broken = (struct campaign_ways){.nodes = net->nodes};
 	return rc;
 }

@@ -14,9 +14,11 @@ enum { CAMPAIGN_NET_TEXT_MAX = 256 };
 struct campaign_net {
 	uint32_t nodes; /* 0: there is none */
 	int home, bridge, node[CAMPAIGN_NODES_MAX];
-	struct campaign_ways broken; /* now */
-	uint32_t slowed, mbit;       /* whose cable; UINT32_MAX: none */
-	uint32_t pulled;             /* whose cable; UINT32_MAX: none, ways are broken by wrong hardware addresses */
+	struct campaign_ways broken;  /* now */
+	uint32_t slowed, mbit;        /* whose cable; UINT32_MAX: none */
+	uint32_t worn;                /* whose cable loses or delays packets; UINT32_MAX: none */
+	struct campaign_cable *cable; /* in its place */
+	uint32_t pulled;              /* whose cable; UINT32_MAX: none, ways are broken by wrong hardware addresses */
 };
 
 /* Makes it, and tries each way. Not 0: it cannot be had here, the error says why, and nothing is left of it. */
@@ -31,7 +33,7 @@ void campaign_net_leave(const struct campaign_net *net);
 
 /* Whether the kernel can make a cable slow. */
 int campaign_net_try_slow(struct campaign_net *net, struct err *err);
-/* Of a slow cable: whether it has held something back. -EAGAIN: it has not. */
+/* Of a bad cable: whether it has held something back, or lost it. -EAGAIN: it has not. */
 int campaign_net_held_back(const struct campaign_net *net, struct err *err);
 /* Of a network that is whole. */
 int campaign_net_break(struct campaign_net *net, const struct campaign_fault *fault, struct err *err);

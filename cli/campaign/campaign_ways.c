@@ -27,7 +27,7 @@ static bool has_sides(const struct campaign_fault *fault)
 
 static bool loses(const struct campaign_fault *f, uint32_t from, uint32_t to)
 {
-	if (f->entry->kind == FAULT_LINK_SLOW)
+	if (campaign_ways_open(f->entry->kind))
 		return false;
 	if (f->entry->kind == FAULT_ONE_WAY)
 		return from == f->node && (!f->to || f->to & bit(to));
@@ -96,6 +96,10 @@ char *campaign_ways_text(const struct campaign_fault *f, const struct campaign_w
 		add(&t, "the cable of node-%u was pulled", f->node);
 	} else if (f->entry->kind == FAULT_LINK_SLOW) {
 		add(&t, "the cable of node-%u had %u Mbit/s", f->node, f->mbit);
+	} else if (f->entry->kind == FAULT_LINK_LOSS) {
+		add(&t, "the cable of node-%u lost %u%% of the packets", f->node, f->percent);
+	} else if (f->entry->kind == FAULT_LINK_DELAY) {
+		add(&t, "what passed the cable of node-%u came %u ms later", f->node, f->delay_ms);
 	} else if (f->entry->kind == FAULT_ONE_WAY) {
 		add(&t, "what node-%u sent did not reach ", f->node);
 		add_nodes(&t, ways->lost[f->node]);

@@ -4,6 +4,12 @@
 
 #include "campaign/campaign_file.h"
 
+/* The cable is there, and bad: all ways are open. */
+static inline bool campaign_ways_open(enum fault_kind kind)
+{
+	return kind == FAULT_LINK_SLOW || kind == FAULT_LINK_LOSS || kind == FAULT_LINK_DELAY;
+}
+
 struct campaign_ways {
 	uint32_t nodes;
 	uint32_t lost[CAMPAIGN_NODES_MAX]; /* of each node, in bits: to which others what it sends does not arrive */

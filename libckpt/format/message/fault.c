@@ -124,6 +124,12 @@ const struct fault_entry fault_catalogue[] = {
 	{FAULT_LINK_SLOW, "link-slow", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
 	 "the cable of a node is slow, either way, for the time that is given", SPACES ", and a kernel with tbf",
 	 "the kernel has held packets back", "training and copies are slower, and nothing is lost", 5000},
+	{FAULT_LINK_LOSS, "link-loss", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
+	 "the cable of a node loses some of the packets, either way, for the time that is given", SPACES,
+	 "packets were lost", "what is lost is sent again: training and copies are slower, and nothing else is lost", 5000},
+	{FAULT_LINK_DELAY, "link-delay", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
+	 "what passes the cable of a node arrives later, either way, for the time that is given", SPACES,
+	 "packets were delayed", "training and copies are slower, and nothing is lost", 5000},
 	{0},
 };
 /* clang-format on */

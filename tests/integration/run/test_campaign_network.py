@@ -77,6 +77,17 @@ def _():
     nothing_left("cuts")
 
 
+@case("cables that lose packets, or delay them, cost time and nothing else")
+def _():
+    if without:
+        return without
+    document, _ = ended(start(HEAD + "at 1s link-loss node=1 percent=5 for=3s\nat 2s link-delay node=2 delay=20ms for=3s\n", "worn"))
+    equal([document[name] for name in ("fired", "not_fired", "left_out", "exit")], [2, 0, 0, 0])
+    equal([line["text"] for line in journal("worn", "fault")],
+          ["the cable of node-1 lost 5% of the packets", "what passed the cable of node-2 came 20 ms later"])
+    nothing_left("worn")
+
+
 @case("ranks and nodes that are lost while a node is cut off come back with it")
 def _():
     if without:

@@ -1,8 +1,10 @@
 #include "base/address.h"
+#include "base/clock.h"
 #include "campaign/campaign_net.h"
 #include "process/launch_proc.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,6 +102,75 @@ Test(campaign_net, a_slow_cable_holds_back_what_is_more_than_it_takes_and_passes
 	cr_assert_eq(campaign_net_mend(&net, &err), 0, "%s", err.text);
 	cr_expect_eq(campaign_net_held_back(&net, &err), 0, "no cable is slow");
 	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
+}
+
+/* A socket of the node, at port 9. */
+static int open_at(uint32_t node)
+{
+	char host[32], text[ADDRESS_MAX];
+	union address at;
+	snprintf(text, sizeof(text), "%s:9", campaign_net_address(node, host, sizeof(host)));
+	cr_assert_eq(address_parse(text, &at), 0);
+	cr_assert_eq(campaign_net_enter(&net, node, &err), 0);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	campaign_net_leave(&net);
+	cr_assert_eq(bind(fd, &at.any, address_size(&at)), 0);
+	return fd;
+}
+
+/* Until a datagram of that size has come, which is sent again and again; how many others came before it. */
+static int count_until(int from, int to, uint32_t node, size_t last)
+{
+	static char bytes[60000];
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
+	struct pollfd wait = {.fd = to, .events = POLLIN};
+	for (int n = 0;;) {
+		send_to(from, node, last);
+		poll(&wait, 1, 20);
+		for (ssize_t size; (size = recv(to, bytes, sizeof(bytes), 0)) >= 0; n++)
+			if ((size_t)size == last)
+				return n;
+		cr_assert_lt(clock_now(), deadline);
+	}
+}
+
+Test(campaign_net, a_cable_that_loses_packets_passes_the_others_either_way)
+{
+	enum { SENT = 100 };
+	struct campaign_fault fault = {.node = 1, .percent = 50, .entry = fault_find("link-loss", 9)};
+	cr_assert_eq(campaign_net_break(&net, &fault, &err), 0, "%s", err.text);
+	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
+	int worn = open_at(1), good = open_at(0);
+	for (int i = 0; i < SENT; i++)
+		send_to(worn, 0, 1);
+	int there = count_until(worn, good, 0, 2);
+	cr_expect(there > 0 && there < SENT, "%d", there);
+	cr_expect_geq(count_until(good, worn, 1, 2), 0);
+	cr_expect_eq(campaign_net_held_back(&net, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_mend(&net, &err), 0, "%s", err.text);
+	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
+	for (int i = 0; i < SENT; i++)
+		send_to(worn, 0, 3);
+	cr_expect_geq(count_until(worn, good, 0, 4), SENT, "nothing is lost any more");
+	close(worn);
+	close(good);
+}
+
+Test(campaign_net, a_cable_that_delays_packets_loses_none)
+{
+	struct campaign_fault fault = {.node = 1, .delay_ms = 200, .entry = fault_find("link-delay", 10)};
+	cr_assert_eq(campaign_net_break(&net, &fault, &err), 0, "%s", err.text);
+	int worn = open_at(1), good = open_at(0);
+	count_until(worn, good, 0, 2); /* who has which address is known now */
+	uint64_t from = clock_now();
+	send_to(worn, 0, 50000); /* in many packets */
+	cr_expect_geq(count_until(worn, good, 0, 3), 1);
+	cr_expect_geq(clock_now(), from + 200 * CLOCK_NS_PER_MS);
+	cr_expect_eq(campaign_net_held_back(&net, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_mend(&net, &err), 0, "%s", err.text);
+	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
+	close(worn);
+	close(good);
 }
 
 Test(campaign_net, who_is_in_it_is_found)

@@ -34,7 +34,7 @@ Test(fault, names_are_listed_as_a_sentence_has_them)
 	cr_expect(strstr(names, " and kill-daemon"), "%s", names);
 	cr_expect_null(strstr(names, "flip-file"));
 	fault_names(false, names, sizeof(names));
-	cr_expect(strstr(names, "partition and link-slow"), "%s", names);
+	cr_expect(strstr(names, "link-loss and link-delay"), "%s", names);
 	cr_expect_null(fault_find("kil", 3));
 	cr_expect_str_eq(fault_kind_name(FAULT_KIND_END), "?");
 }
