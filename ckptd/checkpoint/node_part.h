@@ -80,6 +80,8 @@ struct node_part_file {
 	struct manifest_packed packed; /* what stands there, once it is written or linked */
 	struct packer packer;
 	struct writer writer;
+	struct writer_extent *spans; /* of its data, after the first; filled when it is written */
+	uint32_t nspans;
 	struct hard_link hard_link;
 };
 

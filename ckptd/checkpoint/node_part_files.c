@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "checkpoint/file_span.h"
 #include "format/files/sidecar.h"
 
 #include <stdio.h>
@@ -43,22 +44,39 @@ static void file_moved(struct writer *w)
 	c->progress_ns = clock_now();
 }
 
+/* The first span of its data is an extent of the writer itself. */
+static void place_data(struct node_part_file *f)
+{
+	const struct layout_file *lf = node_part_layout_file(f);
+	const uint8_t *slot = memory_slot(f->rank->mem, f->rank->slot);
+	uint64_t data_at = node_part_head(f)->len;
+	struct writer *w = &f->writer;
+	struct file_span span = {0};
+	uint32_t piece = 0;
+	file_span_next(f->rank->layout, lf, &piece, &span);
+	w->extents[1] = (struct writer_extent){slot + span.slot_at, data_at, span.bytes};
+	while (w->nmore < f->nspans && file_span_next(f->rank->layout, lf, &piece, &span))
+		f->spans[w->nmore++] = (struct writer_extent){slot + span.slot_at, data_at + span.at, span.bytes};
+	w->more = f->spans;
+}
+
 void node_part_write_plain(struct node_part *c, struct node_part_file *f)
 {
 	const struct layout_file *lf = node_part_layout_file(f);
 	const struct head_block *head = node_part_head(f);
 	struct writer *w = &f->writer;
-	bool direct = lf->slot_at % DISK_ALIGN == 0; /* a part of what others have may begin anywhere */
 	*w = (struct writer){.disk = c->disk, .dir = c->dir, .done = file_done, .arg = c};
-	w->flags = direct ? DISK_DIRECT : 0;
 	w->throttle = c->throttle;
 	w->bucket = c->bucket;
 	w->moved = file_moved;
 	data_name(c, f, w->name);
 	w->extents[0] = (struct writer_extent){head->data, 0, head->len};
-	w->extents[1] = (struct writer_extent){memory_slot(f->rank->mem, f->rank->slot) + lf->slot_at, head->len,
-					       direct ? align_up(lf->data_size, DISK_ALIGN) : lf->data_size};
 	w->size = head->len + lf->data_size;
+	place_data(f);
+	if (!w->nmore && lf->slot_at % DISK_ALIGN == 0) { /* a part of what others have may begin anywhere */
+		w->flags = DISK_DIRECT;
+		w->extents[1].len = align_up(lf->data_size, DISK_ALIGN);
+	}
 	writer_start(w);
 }
 
@@ -66,7 +84,7 @@ static void write_data(struct node_part *c, struct node_part_file *f)
 {
 	f->age = 0;
 	f->packed = (struct manifest_packed){0};
-	if (!c->packing || node_part_write_packed(c, f) < 0)
+	if (!c->packing || f->nspans || node_part_write_packed(c, f) < 0)
 		node_part_write_plain(c, f);
 }
 
@@ -323,11 +341,23 @@ static int take_part(struct node_part *c, const struct share_parts *parts)
 	return 0;
 }
 
+static int make_spans(struct node_part_file *f)
+{
+	uint32_t n = file_span_count(f->rank->layout, node_part_layout_file(f));
+	if (n < 2)
+		return 0;
+	f->spans = calloc(n - 1, sizeof(*f->spans));
+	f->nspans = f->spans ? n - 1 : 0;
+	return f->spans ? 0 : -ENOMEM;
+}
+
 int node_part_choose_files(struct node_part *c, const struct share_parts *parts)
 {
 	int rc = parts->n ? take_part(c, parts) : 0;
+	for (uint32_t i = 0; !rc && i < c->nfiles; i++)
+		rc = make_spans(&c->cfiles[i]);
 	if (rc)
-		return rc;
+		return c->err.text[0] ? rc : err_set(&c->err, rc, "the files of this node's part: %s", err_name(rc));
 	for (uint32_t i = 0; i < c->nfiles; i++)
 		c->bytes += node_part_head(&c->cfiles[i])->len + node_part_layout_file(&c->cfiles[i])->data_size;
 	c->files = c->nfiles;
@@ -337,5 +367,6 @@ int node_part_choose_files(struct node_part *c, const struct share_parts *parts)
 void node_part_free_file(struct node_part_file *f)
 {
 	wbuf_free(&f->sidecar);
+	free(f->spans);
 	packer_free(&f->packer);
 }

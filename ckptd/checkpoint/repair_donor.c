@@ -1,6 +1,7 @@
 #include "checkpoint/repair_donor.h"
 
 #include "arena/room.h"
+#include "checkpoint/file_span.h"
 #include "checkpoint/part_layout.h"
 
 #include <stdlib.h>
@@ -37,6 +38,18 @@ static const struct layout_file *find(const struct layout *layout, const struct 
 	return NULL;
 }
 
+/* Bytes of its data section. */
+static void copy_data(const struct layout *layout, const struct layout_file *lf, const uint8_t *slot, uint64_t from,
+		      uint64_t len, uint8_t *buf)
+{
+	struct file_span span;
+	for (uint32_t piece = 0; file_span_next(layout, lf, &piece, &span);) {
+		uint64_t first = max_u64(from, span.at), end = min_u64(from + len, span.at + span.bytes);
+		if (first < end)
+			memcpy(buf + (first - from), slot + span.slot_at + (first - span.at), end - first);
+	}
+}
+
 int donor_read(void *arg, const struct manifest_file *file, uint64_t from, uint64_t len, void *buf)
 {
 	const struct donor *donor = arg;
@@ -46,14 +59,14 @@ int donor_read(void *arg, const struct manifest_file *file, uint64_t from, uint6
 	const struct memory *mem = donor->parts[i].mem;
 	const struct part_layout_rank *written = part_layout_of(donor->layout, i, mem);
 	const struct head_block *head;
-	const struct layout_file *lf =
-		find(written ? &written->layout : &mem->layout, written ? written->heads : mem->heads, file, &head);
+	const struct layout *layout = written ? &written->layout : &mem->layout;
+	const struct layout_file *lf = find(layout, written ? written->heads : mem->heads, file, &head);
 	if (!lf || from + len > file->size)
 		return -ENOENT;
 	if (from + len <= file->data_at)
 		memcpy(buf, (const uint8_t *)head->data + from, len);
 	else if (from >= file->data_at)
-		memcpy(buf, memory_slot(mem, donor->parts[i].slot) + lf->slot_at + (from - file->data_at), len);
+		copy_data(layout, lf, memory_slot(mem, donor->parts[i].slot), from - file->data_at, len, buf);
 	else
 		return -ENOENT;
 	return 0;

@@ -4,6 +4,7 @@
 
 static void step(struct writer *w);
 static void piece_done(struct writer *w);
+static void submit_extents(struct writer *w);
 
 static bool tolerated(const struct disk_op *op)
 {
@@ -21,6 +22,8 @@ static void op_done(struct disk_op *op)
 		return;
 	if (w->limited)
 		piece_done(w);
+	else if (w->state == WRITER_WRITE)
+		submit_extents(w);
 	else
 		step(w);
 }
@@ -34,28 +37,39 @@ static void submit(struct writer *w, struct disk_op op)
 	disk_submit(w->disk, slot);
 }
 
-/* All slots are filled before the first is submitted: a disk may complete at once, and must not find pending at 1. */
+/* NULL: there are no more. */
+static const struct writer_extent *extent_of(const struct writer *w, uint32_t i)
+{
+	if (i < WRITER_EXTENTS)
+		return &w->extents[i];
+	return i - WRITER_EXTENTS < w->nmore ? &w->more[i - WRITER_EXTENTS] : NULL;
+}
+
+static unsigned fill_ops(struct writer *w)
+{
+	const struct writer_extent *e;
+	unsigned n = 0;
+	while (n < WRITER_OPS && (e = extent_of(w, w->extent))) {
+		w->extent++;
+		if (e->len)
+			w->ops[n++] = (struct disk_op){.kind = DISK_WRITE,
+						       .file = w->file,
+						       .buf = (void *)e->buf,
+						       .offset = e->offset,
+						       .len = e->len,
+						       .done = op_done,
+						       .arg = w};
+	}
+	return n;
+}
+
+/* The next ones. All slots are filled before the first is submitted: a disk may complete at once, and must not find pending at 1. */
 static void submit_extents(struct writer *w)
 {
-	struct disk_op *slots[WRITER_EXTENTS];
-	unsigned n = 0;
-	for (unsigned i = 0; i < WRITER_EXTENTS; i++) {
-		const struct writer_extent *e = &w->extents[i];
-		if (!e->len)
-			continue;
-		w->ops[n] = (struct disk_op){.kind = DISK_WRITE,
-					     .file = w->file,
-					     .buf = (void *)e->buf,
-					     .offset = e->offset,
-					     .len = e->len,
-					     .done = op_done,
-					     .arg = w};
-		slots[n] = &w->ops[n];
-		n++;
-	}
+	unsigned n = w->rc ? 0 : fill_ops(w);
 	w->pending = n;
 	for (unsigned i = 0; i < n; i++)
-		disk_submit(w->disk, slots[i]);
+		disk_submit(w->disk, &w->ops[i]);
 	if (!n)
 		step(w);
 }
@@ -65,7 +79,7 @@ static void submit_extents(struct writer *w)
 static void piece_goes(struct turn *turn)
 {
 	struct writer *w = list_entry(turn, struct writer, turn);
-	const struct writer_extent *e = &w->extents[w->extent];
+	const struct writer_extent *e = extent_of(w, w->extent);
 	if (!turn->bytes) { /* cancelled */
 		piece_done(w);
 		return;
@@ -80,16 +94,17 @@ static void piece_goes(struct turn *turn)
 
 static void ask_for_piece(struct writer *w)
 {
-	while (w->extent < WRITER_EXTENTS && w->at == w->extents[w->extent].len) {
+	const struct writer_extent *e;
+	while ((e = extent_of(w, w->extent)) && w->at == e->len) {
 		w->extent++;
 		w->at = 0;
 	}
-	if (w->rc || w->extent == WRITER_EXTENTS) {
+	if (w->rc || !e) {
 		w->limited = false;
 		step(w);
 		return;
 	}
-	w->turn = (struct turn){.job = w->bucket, .bytes = w->extents[w->extent].len - w->at, .go = piece_goes};
+	w->turn = (struct turn){.job = w->bucket, .bytes = e->len - w->at, .go = piece_goes};
 	throttle_ask(w->throttle, &w->turn);
 }
 

@@ -6,7 +6,10 @@
 #include "runtime/room.h"
 #include "store/disk/disk.h"
 
-enum { WRITER_EXTENTS = 2 };
+enum {
+	WRITER_EXTENTS = 2,
+	WRITER_OPS = 4, /* extents in flight */
+};
 
 /* Direct I/O that extends a file, or fills its holes, goes one request at a time; so its blocks are allocated first. */
 enum writer_state {
@@ -20,7 +23,7 @@ enum writer_state {
 };
 
 struct writer {
-	/* set by the caller; extents and dir must live until done */
+	/* set by the caller; extents, `more` and dir must live until done */
 	struct disk *disk;
 	int dir;
 	char name[NAME_FILE_MAX];
@@ -28,8 +31,10 @@ struct writer {
 	struct writer_extent {
 		const void *buf;
 		uint64_t offset, len;
-	} extents[WRITER_EXTENTS]; /* len 0: unused */
-	uint64_t size;             /* of the file in the end: what direct I/O wrote beyond is cut */
+	} extents[WRITER_EXTENTS];        /* len 0: unused */
+	const struct writer_extent *more; /* after those; NULL: none */
+	uint32_t nmore;
+	uint64_t size; /* of the file in the end: what direct I/O wrote beyond is cut */
 	/* Limits of the extents, or NULL. An extent that was begun while nothing was limited goes on so. */
 	struct throttle *throttle;
 	struct bucket *bucket;
@@ -47,9 +52,9 @@ struct writer {
 
 	/* private */
 	unsigned pending;
-	struct disk_op ops[WRITER_EXTENTS];
+	struct disk_op ops[WRITER_OPS];
 	struct turn turn; /* under a limit: the extents in order, one piece at a time */
-	unsigned extent;
+	uint32_t extent;  /* the next to be written, or that is being written piece by piece */
 	uint64_t at;
 	bool limited;
 };

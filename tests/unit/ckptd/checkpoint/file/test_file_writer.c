@@ -194,3 +194,63 @@ Test(writer, limits_that_are_opened_let_everything_go)
 	cr_assert_eq(w.rc, 0);
 	expect_file("f", BYTES);
 }
+
+/* ---- of many places ------------------------------------------------------------------------------------------------- */
+
+enum { MORE = 2 * WRITER_OPS + 3, EACH = 1001 };
+
+static struct writer_extent more[MORE];
+
+/* The first two extents, and more after them: all of them make `data`. */
+static struct writer scattered_writer(int *parts)
+{
+	struct writer w = limited_writer(parts);
+	uint64_t at = BYTES - (uint64_t)MORE * EACH;
+	_Static_assert(MORE * EACH < BYTES, "they fit");
+	w.extents[0] = (struct writer_extent){data, 0, 10};
+	w.extents[1] = (struct writer_extent){data + 10, 10, at - 10};
+	for (uint32_t i = 0; i < MORE; i++, at += EACH)
+		more[i] = (struct writer_extent){data + at, at, EACH};
+	w.more = more;
+	w.nmore = MORE;
+	return w;
+}
+
+Test(writer, data_of_many_places_become_one_file)
+{
+	int parts = 0;
+	rate = job_rate = 0;
+	struct writer w = scattered_writer(&parts);
+	writer_start(&w);
+	run(&w);
+	cr_assert_eq(w.rc, 0);
+	cr_assert_eq(parts, 0);
+	expect_file("f", BYTES);
+}
+
+Test(writer, data_of_many_places_keep_to_a_limit)
+{
+	int parts = 0;
+	rate = 1 << 20;
+	job_rate = 0;
+	struct writer w = scattered_writer(&parts);
+	writer_start(&w);
+	run(&w);
+	cr_assert_eq(w.rc, 0);
+	cr_assert_eq(parts, 2 + MORE);
+	expect_file("f", BYTES);
+}
+
+Test(writer, after_an_error_no_more_of_it_is_written)
+{
+	struct err err = {{0}};
+	int parts = 0;
+	rate = job_rate = 0;
+	struct writer w = scattered_writer(&parts);
+	cr_assert_eq(failpoint_arm("disk.write=error:ENOSPC@2", &err), 0, "%s", err.text);
+	writer_start(&w);
+	run(&w);
+	failpoint_arm("", &err);
+	cr_assert_eq(w.rc, -ENOSPC);
+	cr_expect_lt(w.extent, (uint32_t)MORE);
+}
