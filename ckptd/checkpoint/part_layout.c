@@ -22,6 +22,7 @@ void part_layout_put(struct part_layout *p)
 		layout_free(&p->ranks[i].layout);
 	}
 	free(p->ranks);
+	share_parts_free(&p->parts);
 	free(p);
 }
 
@@ -31,18 +32,10 @@ const struct part_layout_rank *part_layout_of(const struct part_layout *p, uint3
 	return is ? &p->ranks[i] : NULL;
 }
 
-static bool same_parts(const struct share_parts *a, const struct share_parts *b)
-{
-	bool same = a->n == b->n;
-	for (uint32_t i = 0; same && i < a->n; i++)
-		same = a->of[i].part == b->of[i].part && a->of[i].parts == b->of[i].parts;
-	return same;
-}
-
 static bool is_of(const struct part_layout *p, const struct node_part_rank *ranks, uint32_t n,
 		  const struct share_parts *parts)
 {
-	bool is = p && p->nranks == n && same_parts(&p->parts, parts);
+	bool is = p && p->nranks == n && share_parts_equal(&p->parts, parts);
 	for (uint32_t i = 0; is && i < n; i++)
 		is = part_layout_of(p, i, ranks[i].mem);
 	return is;
@@ -70,7 +63,10 @@ static int make(struct part_layout *p, const struct node_part_rank *ranks, struc
 	p->ranks = calloc(p->nranks + 1ull, sizeof(*p->ranks));
 	int rc = p->ranks ? take(p, ranks) : -ENOMEM;
 	if (rc)
-		return err_set(err, rc, "no memory for the files of %u ranks", p->nranks);
+		return err_set(err, rc,
+			       rc == -EINVAL ? "what this node is told to write is not what its %u ranks hold"
+					     : "no memory for the files of %u ranks",
+			       p->nranks);
 	for (uint32_t i = 0; !rc && i < p->nranks; i++)
 		rc = head_blocks_make(&ranks[i].mem->table->reg, &p->ranks[i].layout, &p->ranks[i].heads, err);
 	return rc;
@@ -84,8 +80,10 @@ int part_layout_make(const struct node_part_rank *ranks, uint32_t n, const struc
 	struct part_layout *p = calloc(1, sizeof(*p));
 	if (!p)
 		return err_set(err, -ENOMEM, "no memory for the files of %u ranks", n);
-	*p = (struct part_layout){.refs = 1, .parts = *parts, .nranks = n};
-	int rc = make(p, ranks, err);
+	*p = (struct part_layout){.refs = 1, .nranks = n};
+	int rc = share_parts_copy(&p->parts, parts);
+	if (!rc)
+		rc = make(p, ranks, err);
 	if (rc) {
 		part_layout_put(p);
 		return rc;

@@ -55,6 +55,8 @@ void coord_free(struct coord *c)
 	free(c->restore.held);
 	free(c->standstill.all);
 	straggling_end(&c->straggling);
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		node_holdings_free(&c->nodes[n].holdings);
 	free(c->nodes);
 	free(c->sorted);
 	free(c->owners);
@@ -145,6 +147,7 @@ void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 	coord_standstill_leave(c, node);
 	straggling_end(&c->straggling);
 	c->attending += nranks - n->ranks;
+	node_holdings_free(&n->holdings);
 	*n = (struct coord_node){.ranks = nranks};
 	coord_parts_forget(c);
 }

@@ -121,7 +121,7 @@ bool coord_has_finished(const struct coord *c, uint32_t node);
  * replicated, and it has given up what is older. Where its ranks have finished, and it stands in the epoch of the job, its loss is none and
  * nobody waits for it, as long as the epoch stays.
  * SHARED_PIECES, in any epoch: what it holds of what is replicated, as soon as its ranks have registered, and again after each NODE_JOIN.
- * Nothing is written before that is known of all nodes.
+ * Nothing is written before that is known of all nodes. LIST_PIECES asks for it again, with the pieces of some shares.
  * RANK_JOIN: a rank wants to enter. NODE_READY, NOT_JOINING: all ranks of the node wait to enter, as many as have joined, or no longer.
  * LOST: a rank is. RANK_NOT_BACK: one that should have come back after a restart is not.
  * RESTORING, NOT_RESTORING: all ranks of the node wait to restore this step (or STEP_NEWEST, STEP_NEWEST_HEALTHY), or no longer.

@@ -3,6 +3,7 @@
 #define CKPTD_COORDINATOR_COORDINATOR_PRIVATE_H
 
 #include "coordinator/coordinator.h"
+#include "coordinator/node_holdings.h"
 #include "coordinator/restore_candidates.h"
 #include "coordinator/straggling.h"
 
@@ -15,13 +16,13 @@ struct coord_node {
 	bool finished;  /* they have said goodbye and ended: until they are needed again */
 	bool joining, restoring;
 	bool shares_known, parts_known;
-	bool silent;              /* its ranks are (coordinator/standstill.c) */
-	bool schedule_heard;      /* it has said what it has, since this coordinator asks */
-	struct job_blobs blobs;   /* of each of its ranks that wait to enter */
-	struct shares shares;     /* of what is replicated */
-	struct share_parts parts; /* of it, that the node writes */
-	uint64_t step;            /* that it wants to restore */
-	bool answered;            /* to the order of the restore that runs */
+	bool silent;                   /* its ranks are (coordinator/standstill.c) */
+	bool schedule_heard;           /* it has said what it has, since this coordinator asks */
+	struct job_blobs blobs;        /* of each of its ranks that wait to enter */
+	struct node_holdings holdings; /* of what is replicated */
+	uint32_t asked; /* of its shares, as bits: whose pieces it was told to list; 0: it has answered, or was not */
+	uint64_t step;  /* that it wants to restore */
+	bool answered;  /* to the order of the restore that runs */
 	bool copy_held,
 		copy_ended; /* of the save that is copied now: its ranks have all their copies; it has answered */
 };
@@ -139,6 +140,8 @@ struct coord {
 	struct step_id deviated;   /* the first in which replicas differed, since the epoch began; epoch 0: none */
 	struct step_id left_out[COORD_LEFT_OUT]; /* by some rank; a ring; epoch 0: unused */
 	unsigned nleft_out;                      /* ever */
+	int undivided_rc;                        /* what nodes hold alike cannot be divided: 0, or why */
+	struct err undivided;                    /* in words */
 	struct list saves;                       /* struct coord_save, by (epoch, step) */
 };
 

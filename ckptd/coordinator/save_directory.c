@@ -1,17 +1,27 @@
 /* The directory of a save, as the daemon of the coordinator makes it, writes its manifest, and clears it away. */
 #include "coordinator/save.h"
 
-static void order_writes(struct coord *c, struct coord_save *s)
+/* Once it is known who writes which part, which may have this save written before it is known here. False: it is not. */
+static bool order_writes(struct coord *c, struct step_id id)
 {
-	struct peer_order order = {.type = PEER_WRITE, .save = {.id = s->id, .flag = s->found}};
-	if (!coord_parts_known(c))
-		return;
+	struct peer_order order = {.type = PEER_WRITE, .save = {.id = id}};
+	bool known = coord_parts_known(c);
+	struct coord_save *s = coord_save_find(c, id);
+	if (!s || s->place != PLACE_MADE || s->ordered)
+		return true;
+	if (!known) {
+		if (c->undivided_rc)
+			coord_save_fail_storage(c, s, c->undivided_rc, c->undivided.text);
+		return false;
+	}
 	s->ordered = true;
+	order.save.flag = s->found;
 	coord_each(c, n)
 	{
-		order.save.parts = c->nodes[n].parts;
+		order.save.parts = c->nodes[n].holdings.parts;
 		coord_order(c, n, &order);
 	}
+	return true;
 }
 
 void coord_made(struct coord *c, struct step_id id, bool found)
@@ -22,7 +32,7 @@ void coord_made(struct coord *c, struct step_id id, bool found)
 	s->place = PLACE_MADE;
 	s->found = found;
 	s->ordered = false;
-	order_writes(c, s);
+	order_writes(c, id);
 	s = coord_save_find(c, id);
 	if (s)
 		coord_save_seal(c, s);
@@ -35,7 +45,8 @@ void coord_saves_write(struct coord *c)
 		it = it->next;
 		if (s->place != PLACE_MADE || s->ordered)
 			continue;
-		order_writes(c, s);
+		if (!order_writes(c, s->id))
+			return;
 		it = c->saves.next; /* whoever was told may have forgotten others */
 	}
 }

@@ -14,8 +14,7 @@
 struct coord_spiller {
 	uint32_t writer; /* COORD_NOBODY: there is nothing to write, or he is lost */
 	bool answered;   /* to the order that runs */
-	struct shares shares;
-	struct share_parts parts;
+	struct node_holdings holdings;
 	struct peer_part made;
 };
 
@@ -33,6 +32,8 @@ struct coord_sender {
 
 void coord_spill_free(struct coord *c)
 {
+	for (uint32_t o = 0; c->spill.owners && o < c->nnodes; o++)
+		node_holdings_free(&c->spill.owners[o].holdings);
 	free(c->spill.owners);
 	free(c->spill.senders);
 	free(c->spill.had);
@@ -92,7 +93,7 @@ static void order(struct coord *c, uint32_t owner, enum peer_spill_phase phase)
 			       .spill = {.owner = owner,
 					 .phase = phase,
 					 .as = c->spill.as,
-					 .parts = o->parts,
+					 .parts = o->holdings.parts,
 					 .bring = {.id = c->spill.id, .world = c->world}}};
 	coord_order(c, o->writer, &m);
 }
@@ -352,19 +353,15 @@ void coord_spill_choose(struct coord *c)
 /* ---- what is reported ---------------------------------------------------------------------------------------------- */
 
 /* What the ranks of several nodes hold alike, as in coordinator/shared_files.c. */
-static int assign(struct coord *c)
+static int assign(struct coord *c, struct err *err)
 {
-	AUTO_FREE const struct shares **shares = calloc(c->nnodes, sizeof(*shares));
-	AUTO_FREE struct share_parts **parts = calloc(c->nnodes, sizeof(*parts));
-	uint32_t n = 0;
-	if (!shares || !parts)
-		return -ENOMEM;
-	each_owner(c, o)
-	{
-		shares[n] = &c->spill.owners[o].shares;
-		parts[n++] = &c->spill.owners[o].parts;
-	}
-	return shares_assign(shares, parts, n, SHARE_PART_MIN);
+	struct division d;
+	int rc = division_make(&d, c->nnodes, err);
+	each_owner(c, o) if (!rc) d.of[d.n++] = &c->spill.owners[o].holdings;
+	rc = rc ? rc : division_look(&d, err);
+	rc = rc ? rc : division_settle(&d, err);
+	division_free(&d);
+	return rc;
 }
 
 static void seal(struct coord *c)
@@ -385,9 +382,10 @@ static void all_answered(struct coord *c)
 {
 	struct coord_spill *r = &c->spill;
 	if (r->state == SPILL_GATHER) {
-		int rc = assign(c);
+		struct err err = {{0}};
+		int rc = assign(c, &err);
 		if (rc) {
-			fail(c, rc, "no memory to share out who writes what");
+			fail(c, rc, err.text);
 			return;
 		}
 		r->state = SPILL_MAKE;
@@ -413,6 +411,7 @@ void coord_spilled(struct coord *c, uint32_t node, const struct peer_spilled *m)
 	    r->owners[m->owner].writer != node)
 		return;
 	struct coord_spiller *o = &r->owners[m->owner];
+	int rc = 0;
 	if (m->phase == PEER_SPILL_FAILED) {
 		fail(c, m->rc, m->text);
 		return;
@@ -420,11 +419,13 @@ void coord_spilled(struct coord *c, uint32_t node, const struct peer_spilled *m)
 	if (o->answered || m->phase != phase_of(r->state))
 		return;
 	if (m->phase == PEER_SPILL_GATHER)
-		o->shares = m->shares;
+		rc = node_holdings_hear(&o->holdings, &m->shares);
 	else if (m->phase == PEER_SPILL_WRITE)
 		o->made = m->part;
 	o->answered = true;
-	if (--r->waiting == 0)
+	if (rc < 0)
+		fail(c, rc, "no memory for what its nodes hold");
+	else if (--r->waiting == 0)
 		all_answered(c);
 }
 

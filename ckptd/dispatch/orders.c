@@ -221,6 +221,9 @@ void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 		if (job->linked) /* it may not have known that it was elected when it was told what holds */
 			coordinator_link_up(job);
 		return;
+	case PEER_LIST_PIECES:
+		participation_list(job, order->number);
+		return;
 	case PEER_STOP:
 		job_stop(job);
 		return;

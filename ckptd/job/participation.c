@@ -46,6 +46,12 @@ void participation_join(const struct job *job)
 
 void participation_shares(const struct job *job)
 {
+	participation_list(job, 0);
+}
+
+void participation_list(const struct job *job, uint32_t shares)
+{
+	AUTO_WBUF struct wbuf listed = {0};
 	const struct layout *layouts[WIRE_LOCAL_MAX];
 	const struct registration *regs[WIRE_LOCAL_MAX];
 	if (!job->spread)
@@ -57,7 +63,7 @@ void participation_shares(const struct job *job)
 		regs[r] = &job->ranks[r].mem->table->reg;
 	}
 	struct peer_report r = {.type = PEER_SHARED_PIECES};
-	int rc = shares_make(layouts, regs, job->nlocal, &r.shares);
+	int rc = shares_make(layouts, regs, job->nlocal, shares, &r.shares, &listed);
 	if (rc)
 		log_warn("job %s: what this node holds as others do is not known: %s", job->name, err_name(rc));
 	else

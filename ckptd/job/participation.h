@@ -23,5 +23,7 @@ void participation_knows(struct job *job, enum coord_witness witness, uint32_t e
 void participation_joining(const struct job *job, const struct peer_node_ready *joining);
 /* As soon as all arenas are there. */
 void participation_shares(const struct job *job);
+/* And of these, as bits, which registered pieces they are. */
+void participation_list(const struct job *job, uint32_t shares);
 
 #endif

@@ -112,7 +112,8 @@ static void check_run(struct work *work)
 	}
 }
 
-static int shares(const struct spill *r, struct shares *out)
+/* With all pieces: it is not asked for them. */
+static int shares(const struct spill *r, struct shares *out, struct wbuf *listed)
 {
 	const struct layout *layouts[WIRE_LOCAL_MAX];
 	const struct registration *regs[WIRE_LOCAL_MAX];
@@ -120,15 +121,16 @@ static int shares(const struct spill *r, struct shares *out)
 		layouts[i] = &r->ranks[i].mem->layout;
 		regs[i] = &r->ranks[i].mem->table->reg;
 	}
-	return shares_make(layouts, regs, r->n, out);
+	return shares_make(layouts, regs, r->n, UINT32_MAX, out, listed);
 }
 
 static void check_done(struct work *work)
 {
 	struct spill *r = list_entry(work, struct spill, work);
 	struct peer_spilled m = {.phase = PEER_SPILL_GATHER};
+	AUTO_WBUF struct wbuf listed = {0};
 	r->state = SPILL_GATHERED;
-	if (!r->checked && shares(r, &m.shares))
+	if (!r->checked && shares(r, &m.shares, &listed))
 		r->checked = err_set(&r->err, -ENOMEM, "no memory to compare it with what others hold");
 	if (r->checked || r->abandoned)
 		refuse(r, r->checked, r->err.text);
@@ -279,6 +281,7 @@ static void begin(struct jobs *jobs, const char *job, const struct peer_spill *o
 		return;
 	}
 	*r = (struct spill){.jobs = jobs, .order = *order, .state = SPILL_GATHERING};
+	r->order.parts = (struct share_parts){0}; /* which come with the order to write, and are of its message */
 	snprintf(r->job, sizeof(r->job), "%s", job);
 	sources_fill(jobs->runtime->sources, SCOPE_JOB, job, &r->policy);
 	r->bucket.rate = &r->policy.write_bandwidth;

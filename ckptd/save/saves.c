@@ -27,6 +27,7 @@ void saves_free(struct saves *saves)
 		snapshot_free(snapshot_of(node));
 	previous_free(&saves->previous);
 	part_layout_put(saves->layouts);
+	share_parts_free(&saves->ordered.parts);
 }
 
 /* ---- finding --------------------------------------------------------------------------------------------------- */

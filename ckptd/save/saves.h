@@ -56,7 +56,7 @@ struct saves {
 	struct previous previous;    /* what the next commit may link to */
 	struct part_layout *layouts; /* what this node writes of what others have, too; NULL: nothing was yet */
 	uint64_t until_due;       /* saves to storage that are passed over before one is written (save/save_policy.h) */
-	struct peer_save ordered; /* to be written next, by order; epoch 0: none */
+	struct peer_save ordered; /* to be written next, by order, with parts of its own; epoch 0: none */
 	unsigned reporting;       /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */
 	unsigned walking;         /* each snapshot is looked at: the same */
 	uint64_t committed, failed, verified; /* counts, for status */

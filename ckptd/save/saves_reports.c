@@ -276,6 +276,18 @@ static bool continues(struct saves *saves, struct snapshot *s, const struct peer
 	return true;
 }
 
+static int keep_order(struct saves *saves, const struct peer_save *order)
+{
+	struct share_parts parts;
+	int rc = share_parts_copy(&parts, &order->parts);
+	if (rc)
+		return rc;
+	share_parts_free(&saves->ordered.parts);
+	saves->ordered = *order;
+	saves->ordered.parts = parts;
+	return 0;
+}
+
 void saves_write(struct saves *saves, const struct peer_save *order)
 {
 	struct step_id id = order->id;
@@ -288,8 +300,10 @@ void saves_write(struct saves *saves, const struct peer_save *order)
 		refuse_order(saves, id);
 		return;
 	}
-	saves->ordered = *order;
-	saves_pump(saves);
+	if (keep_order(saves, order))
+		refuse_order(saves, id);
+	else
+		saves_pump(saves);
 }
 
 struct snapshot *saves_ordered(struct saves *saves)

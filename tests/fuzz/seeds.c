@@ -90,6 +90,8 @@ static void coordination(void)
 {
 	struct step_id id = {900, 3};
 	struct peer_compare ask = {id, 0x123456789abcdef1, 64, 65};
+	static const char pieces[] = "two pieces, of sixteen bytes ea.",
+			  run[20] = {2, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2};
 	REPORT(PEER_NODE_JOIN, .node_join = {4, 2, 1, 3, id, true, {1, COMMAND_HALT_AFTER, 0}});
 	REPORT(PEER_LEAVE, .finished = true);
 	REPORT(PEER_REACHED, .save = {.id = id, .level = LEVEL_CAPTURED});
@@ -97,6 +99,8 @@ static void coordination(void)
 	REPORT(PEER_LEFT_OUT, .save = {.id = id});
 	REPORT(PEER_RECOVERED, .recovered = {1700000000000000000, 2, "{}"});
 	REPORT(PEER_SHARED_PIECES, .shares = {.n = 2, .of = {{7, 2}, {8, 4}}});
+	REPORT(PEER_SHARED_PIECES,
+	       .shares = {.n = 1, .of = {{7, 2, 300, 9, 2}}, .listed = 1, .units = (const uint8_t *)pieces});
 	REPORT(PEER_RESTORE_CANDIDATES, .found = {.nmemory = 1, .memory = {id}, .nstored = 1, .stored = {id}});
 	REPORT(PEER_CAPACITY, .assignment = {4, 2, 2, true, false, false, "its memory has errors", 3, 4, 2, {1, 0}});
 	REPORT(PEER_REPLICA_DIGESTS, .replica_digests = {id, 3, {{5, 6, 1}, {5, 7, 1}, {9, 8, 300}}});
@@ -115,6 +119,10 @@ static void coordination(void)
 	ORDER(PEER_ADOPT, .word = {.epoch = 3, .flag = true});
 	ORDER(PEER_INVALIDATE_PLAN, .number = 3);
 	ORDER(PEER_FINISH_STATE, .number = PEER_DISMISSED);
+	ORDER(PEER_LIST_PIECES, .number = 3);
+	ORDER(PEER_WRITE,
+	      .save = {.id = id,
+		       .parts = {.n = 1, .of = {{0, SHARE_MIXED}}, .nruns = 1, .runs = (const uint8_t *)run}});
 	ORDER(PEER_LEVEL, .save = {.id = id, .level = LEVEL_DURABLE});
 	ORDER(PEER_RESTORE_FETCH, .bring = {.id = id, .stored = true, .nholders = 1, .holders = {{1, 7}}});
 	ORDER(PEER_ANSWER, .answer = {7, -EBUSY, 2, "too few"});

@@ -1,8 +1,8 @@
 /* What a node writes of what it holds as others do (shares.h).
  *
- * The bytes of a share have one order on all nodes that have it: that of its registered pieces, by size of element, name and position, whichever
- * rank captures them. A node writes those between two places of this order. */
-#include "format/files/share_numbers.h"
+ * The bytes of a share have one order on all nodes that have it: that of its registered pieces (share_units.h), whichever rank captures them. A node
+ * writes those between two places of this order; of a mixed share what the runs say of each registered piece, in the same order. */
+#include "format/files/share_units.h"
 
 #include "base/cleanup.h"
 #include "format/tensor/digest.h"
@@ -34,7 +34,9 @@ struct taking {
 	struct taken *taken; /* of all pieces of all ranks, in order */
 	struct captured *captured;
 	size_t ncaptured;
-	bool by_bytes[SHARES_MAX];
+	bool by_pieces[SHARES_MAX]; /* what is taken of each stands in `taken` */
+	struct share_run run;       /* of what is left of the runs, the first; units 0: it is yet to be read */
+	uint32_t nruns;             /* that were read */
 };
 
 static void collect_file(struct taking *t, uint32_t rank, const struct layout_file *f, struct taken *taken)
@@ -71,14 +73,9 @@ static int by_order(const void *a, const void *b)
 	const struct captured *x = a, *y = b;
 	if (x->share != y->share)
 		return x->share < y->share ? -1 : 1;
-	unsigned x_size = dtype_size(x->entry->dtype), y_size = dtype_size(y->entry->dtype);
-	if (x_size != y_size)
-		return x_size > y_size ? -1 : 1;
-	int order = strcmp(x->entry->name, y->entry->name);
+	int order = share_order(x->entry, x->unit_first, y->entry, y->unit_first);
 	if (order)
 		return order;
-	if (x->unit_first != y->unit_first)
-		return x->unit_first < y->unit_first ? -1 : 1;
 	return x->first < y->first ? -1 : x->first > y->first;
 }
 
@@ -148,18 +145,84 @@ static void take_share(const struct captured *c, size_t n, uint64_t bytes, const
 	}
 }
 
-static void take_shares(struct taking *t)
+/* ---- a mixed share ------------------------------------------------------------------------------------------------- */
+
+static int next_unit(struct taking *t, struct share_run *run)
 {
-	qsort(t->captured, t->ncaptured, sizeof(*t->captured), by_order);
-	for (size_t i = 0, end; i < t->ncaptured; i = end) {
-		uint32_t share = t->captured[i].share;
-		for (end = i + 1; end < t->ncaptured && t->captured[end].share == share;)
-			end++;
-		uint64_t bytes = share_is_single(&t->numbers, share) ? measure(t->captured + i, end - i) : 0;
-		t->by_bytes[share] = bytes && share < t->parts->n;
-		if (t->by_bytes[share])
-			take_share(t->captured + i, end - i, bytes, &t->parts->of[share]);
+	if (!t->run.units && t->nruns < t->parts->nruns)
+		t->run = share_run_get(t->parts->runs, t->nruns++);
+	if (!t->run.units)
+		return -EINVAL;
+	t->run.units--;
+	*run = t->run;
+	return 0;
+}
+
+/* What is not contiguous is taken whole, or not at all. */
+static int take_of_unit(const struct captured *c, const struct share_run *run, uint64_t bytes)
+{
+	bool none = run->from >= run->to, all = !run->from && run->to >= bytes;
+	uint64_t within = (c->first - c->unit_first) * dtype_size(c->entry->dtype);
+	if (all)
+		*c->taken = (struct taken){true, 0, c->bytes};
+	else if (!none && region_contiguous(&c->entry->shape, c->unit, NULL, NULL) &&
+		 (run->from % LEAF_SIZE == 0 && (run->to % LEAF_SIZE == 0 || run->to >= bytes)))
+		take_piece(c, within, run->from, run->to, bytes);
+	else if (!none)
+		return -EINVAL;
+	return 0;
+}
+
+/* A piece without bytes is in no unit, and is written by each node that has it. */
+static int take_mixed(struct taking *t, const struct captured *c, size_t n)
+{
+	const struct captured *unit = NULL;
+	struct share_run run;
+	int rc = 0;
+	for (size_t i = 0; !rc && i < n; i++) {
+		if (!c[i].bytes) {
+			*c[i].taken = (struct taken){.any = true};
+			continue;
+		}
+		if (!unit || !same_unit(unit, &c[i]))
+			rc = next_unit(t, &run);
+		unit = &c[i];
+		if (!rc)
+			rc = take_of_unit(&c[i], &run, unit_bytes(&c[i]));
 	}
+	return rc || !t->run.units ? rc : -EINVAL; /* runs end with their share */
+}
+
+static bool is_mixed(const struct taking *t, uint32_t share)
+{
+	return share < t->parts->n && t->parts->of[share].parts == SHARE_MIXED;
+}
+
+/* c[0..n) are all of one share. */
+static int take_one(struct taking *t, const struct captured *c, size_t n)
+{
+	uint32_t share = c->share;
+	if (is_mixed(t, share)) {
+		t->by_pieces[share] = true;
+		return take_mixed(t, c, n);
+	}
+	uint64_t bytes = share_is_single(&t->numbers, share) ? measure(c, n) : 0;
+	t->by_pieces[share] = bytes && share < t->parts->n;
+	if (t->by_pieces[share])
+		take_share(c, n, bytes, &t->parts->of[share]);
+	return 0;
+}
+
+static int take_shares(struct taking *t)
+{
+	int rc = 0;
+	qsort(t->captured, t->ncaptured, sizeof(*t->captured), by_order);
+	for (size_t i = 0, end; !rc && i < t->ncaptured; i = end) {
+		for (end = i + 1; end < t->ncaptured && t->captured[end].share == t->captured[i].share;)
+			end++;
+		rc = take_one(t, t->captured + i, end - i);
+	}
+	return rc || t->nruns == t->parts->nruns ? rc : -EINVAL;
 }
 
 /* ---- the layouts --------------------------------------------------------------------------------------------------- */
@@ -224,7 +287,7 @@ static int make_layout(struct taking *t, uint32_t rank, const struct taken *take
 		return -ENOMEM;
 	for (uint32_t i = 0; i < whole->nfiles; i++) {
 		const struct layout_file *f = &whole->files[i];
-		if (f->share && t->by_bytes[share_number(&t->numbers, f->share)])
+		if (f->share && t->by_pieces[share_number(&t->numbers, f->share)])
 			add_file(whole, t->regs[rank], f, taken, out);
 		else if (is_taken_whole(t, seen, f))
 			add_file(whole, t->regs[rank], f, NULL, out);
@@ -260,8 +323,9 @@ int shares_take(const struct layout *const *layouts, const struct registration *
 	t.taken = taken;
 	t.captured = captured;
 	collect(&t);
-	take_shares(&t);
-	int rc = make_layouts(&t, out);
+	int rc = take_shares(&t);
+	if (!rc)
+		rc = make_layouts(&t, out);
 	for (uint32_t r = 0; rc && r < n; r++)
 		layout_free(&out[r]);
 	return rc;

@@ -1,4 +1,4 @@
-#include "format/files/share_numbers.h"
+#include "format/files/share_units.h"
 
 #include "base/cleanup.h"
 #include "format/tensor/digest.h"
@@ -7,13 +7,6 @@
 #include <string.h>
 
 /* ---- what a node has --------------------------------------------------------------------------------------------- */
-
-/* A registered piece that is replicated. */
-struct unit {
-	uint32_t share;
-	uint64_t sum;
-	uint64_t bytes; /* 0: they are not contiguous */
-};
 
 static int chain(uint64_t *sum, struct wbuf *text)
 {
@@ -42,85 +35,58 @@ static int chain_file(uint64_t *sum, const struct layout *layout, const struct r
 	return chain(sum, &text);
 }
 
-static int by_unit(const void *a, const void *b)
-{
-	const struct unit *x = a, *y = b;
-	if (x->share != y->share)
-		return x->share < y->share ? -1 : 1;
-	return x->sum < y->sum ? -1 : x->sum > y->sum;
-}
-
-static uint64_t bytes_of(const struct entry *e, uint32_t piece)
-{
-	uint64_t count = 0;
-	bool whole = region_contiguous(&e->shape, &e->pieces[piece], NULL, &count);
-	return whole ? count * dtype_size(e->dtype) : 0;
-}
-
-/* Pieces without elements are in no share. */
-static int add_units(struct share_numbers *numbers, const struct registration *reg, struct unit *units, size_t *n)
-{
-	for (uint32_t e = 0; e < reg->nentries; e++) {
-		const struct entry *entry = &reg->entries[e];
-		uint64_t share = layout_share_of(entry);
-		for (uint32_t p = 0; share && p < entry->npieces; p++) {
-			AUTO_WBUF struct wbuf text = {0};
-			if (!region_volume(&entry->shape, &entry->pieces[p]))
-				continue;
-			struct unit unit = {.share = share_number(numbers, share), .bytes = bytes_of(entry, p)};
-			put_piece(&text, entry, &entry->pieces[p]);
-			if (chain(&unit.sum, &text))
-				return -ENOMEM;
-			units[(*n)++] = unit;
-		}
-	}
-	return 0;
-}
-
-/* Sorted, so that replicas follow each other. */
-static void add_bytes(const struct share_numbers *numbers, const struct unit *units, size_t n, struct shares *out)
+/* Sorted by share. */
+static int add_units(const struct share_numbers *numbers, const struct share_unit *units, size_t n, struct shares *out)
 {
 	bool divides[SHARES_MAX];
+	int rc = 0;
 	for (uint32_t i = 0; i < SHARES_MAX; i++)
 		divides[i] = share_is_single(numbers, i);
-	for (size_t i = 0; i < n; i++) {
-		if (i && !by_unit(&units[i - 1], &units[i]))
-			continue;
-		out->of[units[i].share].bytes += units[i].bytes;
-		divides[units[i].share] &= units[i].bytes > 0;
+	for (size_t i = 0; !rc && i < n; i++) {
+		struct held_share *of = &out->of[units[i].share];
+		AUTO_WBUF struct wbuf text = {0};
+		wbuf_u64(&text, units[i].sum);
+		rc = chain(&of->what, &text);
+		of->bytes += units[i].bytes;
+		of->units++;
+		divides[units[i].share] &= units[i].divides;
 	}
 	for (uint32_t i = 0; i < SHARES_MAX; i++)
 		if (!divides[i])
 			out->of[i].bytes = 0;
-}
-
-static int sum_units(struct share_numbers *numbers, const struct registration *const *regs, uint32_t nregs,
-		     struct shares *out)
-{
-	size_t most = 1, n = 0;
-	for (uint32_t i = 0; i < nregs; i++)
-		for (uint32_t e = 0; e < regs[i]->nentries; e++)
-			most += regs[i]->entries[e].npieces;
-	AUTO_FREE struct unit *units = calloc(most, sizeof(*units));
-	int rc = units ? 0 : -ENOMEM;
-	for (uint32_t i = 0; !rc && i < nregs; i++)
-		rc = add_units(numbers, regs[i], units, &n);
-	if (rc)
-		return rc;
-	qsort(units, n, sizeof(*units), by_unit);
-	add_bytes(numbers, units, n, out);
-	for (size_t i = 0; !rc && i < n; i++) {
-		AUTO_WBUF struct wbuf text = {0};
-		if (i && !by_unit(&units[i - 1], &units[i]))
-			continue; /* another rank's replica */
-		wbuf_u64(&text, units[i].sum);
-		rc = chain(&out->of[units[i].share].what, &text);
-	}
 	return rc;
 }
 
-int shares_make(const struct layout *const *layouts, const struct registration *const *regs, uint32_t n,
-		struct shares *out)
+static int list_units(const struct share_unit *units, size_t n, uint32_t list, struct wbuf *out)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list & 1u << units[i].share)
+			share_unit_put(out, &units[i]);
+	return wbuf_finish(out);
+}
+
+static int put_units(struct share_numbers *numbers, const struct registration *const *regs, uint32_t n, uint32_t list,
+		     struct shares *out, struct wbuf *listed)
+{
+	AUTO_FREE struct share_unit *units = NULL;
+	size_t nunits = 0;
+	int rc = share_units_make(numbers, regs, n, &units, &nunits);
+	if (!rc)
+		rc = add_units(numbers, units, nunits, out);
+	out->n = numbers->n;
+	for (uint32_t i = 0; i < out->n; i++)
+		out->of[i].key = share_is_single(numbers, i) ? numbers->of[i] : 0;
+	out->listed = list & ((1u << out->n) - 1);
+	if (shares_units(out, out->listed) > SHARE_UNITS_MAX)
+		out->listed = 0;
+	if (!rc && out->listed)
+		rc = list_units(units, nunits, out->listed, listed);
+	out->units = out->listed ? listed->data : NULL;
+	return rc;
+}
+
+int shares_make(const struct layout *const *layouts, const struct registration *const *regs, uint32_t n, uint32_t list,
+		struct shares *out, struct wbuf *listed)
 {
 	struct share_numbers numbers = {0};
 	int rc = 0;
@@ -133,80 +99,15 @@ int shares_make(const struct layout *const *layouts, const struct registration *
 						file);
 		}
 	}
-	out->n = numbers.n;
-	return rc ? rc : sum_units(&numbers, regs, n, out);
+	return rc ? rc : put_units(&numbers, regs, n, list, out, listed);
 }
 
-/* ---- who writes what ---------------------------------------------------------------------------------------------- */
-
-struct claim {
-	struct held_share share;
-	uint32_t node, at; /* shares[node].of[at] */
-};
-
-static int by_share(const void *a, const void *b)
+uint64_t shares_units(const struct shares *s, uint32_t mask)
 {
-	const struct claim *x = a, *y = b;
-	if (x->share.what != y->share.what)
-		return x->share.what < y->share.what ? -1 : 1;
-	return x->node < y->node ? -1 : x->node > y->node;
-}
-
-/* By files: claims[0..n) are of one share. */
-static void share_out_files(const struct claim *claims, size_t n, struct share_parts *const *parts)
-{
-	uint32_t writers = 0, part = 0;
-	for (size_t i = 0; i < n; i++)
-		writers += claims[i].share.cut == claims[0].share.cut;
-	for (size_t i = 0; i < n; i++) {
-		bool writes = claims[i].share.cut == claims[0].share.cut;
-		parts[claims[i].node]->of[claims[i].at] = (struct share_part){
-			.part = writes ? part : 0,
-			.parts = writes ? writers : 0,
-		};
-		part += writes;
-	}
-}
-
-/* By bytes. *turn: the first to write, so that small shares are not all written by the same node. */
-static void share_out(const struct claim *claims, size_t n, struct share_parts *const *parts, uint64_t part_min,
-		      uint64_t *turn)
-{
-	uint64_t most = claims[0].share.bytes / part_min;
-	uint32_t writers = (uint32_t)(most > n ? n : most ? most : 1);
-	for (size_t i = 0; i < n; i++) {
-		uint32_t part = (uint32_t)((i + n - *turn % n) % n);
-		bool writes = part < writers;
-		parts[claims[i].node]->of[claims[i].at] =
-			(struct share_part){.part = writes ? part : 0, .parts = writes ? writers : 0};
-	}
-	*turn += writers;
-}
-
-int shares_assign(const struct shares *const *shares, struct share_parts *const *parts, uint32_t n, uint64_t part_min)
-{
-	size_t most = 1, m = 0;
-	uint64_t turn = 0;
-	for (uint32_t i = 0; i < n; i++)
-		most += shares[i]->n;
-	AUTO_FREE struct claim *claims = calloc(most, sizeof(*claims));
-	if (!claims)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < n; i++) {
-		parts[i]->n = shares[i]->n;
-		for (uint32_t k = 0; k < shares[i]->n; k++)
-			claims[m++] = (struct claim){.share = shares[i]->of[k], .node = i, .at = k};
-	}
-	qsort(claims, m, sizeof(*claims), by_share);
-	for (size_t i = 0, end; i < m; i = end) {
-		for (end = i + 1; end < m && claims[end].share.what == claims[i].share.what;)
-			end++;
-		if (claims[i].share.bytes)
-			share_out(claims + i, end - i, parts, part_min, &turn);
-		else
-			share_out_files(claims + i, end - i, parts);
-	}
-	return 0;
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < s->n; i++)
+		sum += mask & 1u << i ? s->of[i].units : 0;
+	return sum;
 }
 
 /* ---- in messages -------------------------------------------------------------------------------------------------- */
@@ -218,7 +119,11 @@ void shares_put(struct wbuf *out, const struct shares *s)
 		wbuf_u64(out, s->of[i].what);
 		wbuf_u64(out, s->of[i].cut);
 		wbuf_u64(out, s->of[i].bytes);
+		wbuf_u64(out, s->of[i].key);
+		wbuf_u32(out, s->of[i].units);
 	}
+	wbuf_u32(out, s->listed);
+	wbuf_put(out, s->units, (size_t)shares_units(s, s->listed) * SHARE_UNIT_SIZE);
 }
 
 static uint32_t get_count(struct rbuf *r)
@@ -229,6 +134,16 @@ static uint32_t get_count(struct rbuf *r)
 	return r->failed ? 0 : n;
 }
 
+static void get_units(struct rbuf *r, struct shares *s)
+{
+	s->listed = rbuf_u32(r);
+	if (s->listed >> s->n || shares_units(s, s->listed) > SHARE_UNITS_MAX)
+		r->failed = true;
+	s->units = s->listed ? rbuf_take(r, (size_t)shares_units(s, s->listed) * SHARE_UNIT_SIZE) : NULL;
+	if (r->failed)
+		*s = (struct shares){0};
+}
+
 void shares_get(struct rbuf *r, struct shares *s)
 {
 	*s = (struct shares){.n = get_count(r)};
@@ -236,7 +151,10 @@ void shares_get(struct rbuf *r, struct shares *s)
 		s->of[i].what = rbuf_u64(r);
 		s->of[i].cut = rbuf_u64(r);
 		s->of[i].bytes = rbuf_u64(r);
+		s->of[i].key = rbuf_u64(r);
+		s->of[i].units = rbuf_u32(r);
 	}
+	get_units(r, s);
 }
 
 void share_parts_put(struct wbuf *out, const struct share_parts *p)
@@ -246,6 +164,23 @@ void share_parts_put(struct wbuf *out, const struct share_parts *p)
 		wbuf_u32(out, p->of[i].part);
 		wbuf_u32(out, p->of[i].parts);
 	}
+	wbuf_u32(out, p->nruns);
+	wbuf_put(out, p->runs, (size_t)p->nruns * SHARE_RUN_SIZE);
+}
+
+static void get_runs(struct rbuf *r, struct share_parts *p)
+{
+	p->nruns = rbuf_u32(r);
+	if (p->nruns > SHARE_UNITS_MAX)
+		r->failed = true;
+	p->runs = p->nruns ? rbuf_take(r, (size_t)p->nruns * SHARE_RUN_SIZE) : NULL;
+	for (uint32_t i = 0; !r->failed && i < p->nruns; i++) {
+		struct share_run run = share_run_get(p->runs, i);
+		if (!run.units || run.units > SHARE_UNITS_MAX || run.from > run.to)
+			r->failed = true;
+	}
+	if (r->failed)
+		*p = (struct share_parts){0};
 }
 
 void share_parts_get(struct rbuf *r, struct share_parts *p)
@@ -258,4 +193,48 @@ void share_parts_get(struct rbuf *r, struct share_parts *p)
 		if (of->part && of->part >= of->parts)
 			r->failed = true;
 	}
+	get_runs(r, p);
+}
+
+void share_run_put(struct wbuf *out, const struct share_run *run)
+{
+	wbuf_u32(out, run->units);
+	wbuf_u64(out, run->from);
+	wbuf_u64(out, run->to);
+}
+
+struct share_run share_run_get(const uint8_t *runs, uint32_t i)
+{
+	struct rbuf r = rbuf_of(runs + (size_t)i * SHARE_RUN_SIZE, SHARE_RUN_SIZE);
+	struct share_run run = {.units = rbuf_u32(&r)};
+	run.from = rbuf_u64(&r);
+	run.to = rbuf_u64(&r);
+	return run;
+}
+
+int share_parts_copy(struct share_parts *to, const struct share_parts *from)
+{
+	size_t len = (size_t)from->nruns * SHARE_RUN_SIZE;
+	uint8_t *runs = len ? malloc(len) : NULL;
+	if (len && !runs)
+		return -ENOMEM;
+	if (len)
+		memcpy(runs, from->runs, len);
+	*to = *from;
+	to->runs = runs;
+	return 0;
+}
+
+void share_parts_free(struct share_parts *p)
+{
+	free((void *)p->runs);
+	*p = (struct share_parts){0};
+}
+
+bool share_parts_equal(const struct share_parts *a, const struct share_parts *b)
+{
+	bool same = a->n == b->n && a->nruns == b->nruns;
+	for (uint32_t i = 0; same && i < a->n; i++)
+		same = a->of[i].part == b->of[i].part && a->of[i].parts == b->of[i].parts;
+	return same && (!a->nruns || !memcmp(a->runs, b->runs, (size_t)a->nruns * SHARE_RUN_SIZE));
 }

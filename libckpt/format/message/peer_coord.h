@@ -358,7 +358,7 @@ struct peer_order {
 		} refuse;
 		struct peer_save save;
 		/* QUIESCE: of the plan that will be left; INVALIDATE_PLAN: of the one that holds, and a participant that was taken by an older one is none;
-		 * FINISH_STATE: enum peer_finish_state. ANNOUNCE: 0. */
+		 * FINISH_STATE: enum peer_finish_state. LIST_PIECES: bits of the node's shares. ANNOUNCE: 0. */
 		uint32_t number;
 		struct wire_plan plan;
 		struct peer_spill spill;

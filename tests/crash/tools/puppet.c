@@ -9,7 +9,9 @@
  *	mark STEP EPOCH HEALTH    early                           fork                    stop
  *	close                     blob                            due STEP
  *	sized MOST                put BYTES                       size
+ *	subset MASK ELEMENTS
  *
+ * subset: in place of table, a replicated tensor of ELEMENTS for each bit of MASK.
  * OTHER: what is another table than without: 1 another name, 2 another dtype, 3 one tensor more, 4 the parts in the opposite order, 5 a blob of 100
  * bytes, 6 of 200. fill, check: each element of the whole tensor is VALUE and its own number, so that one in a wrong place shows. N names a
  * snapshot, 0 to 15. FROM: elements before it stay as they are. STEP -1: the newest, -2: the newest that is healthy. HEALTH as in ckpt.h. TARGET: 1 memory, 2 storage. LEVEL as in ckpt.h. `fork` tells the pid of a child that
@@ -33,6 +35,8 @@ struct puppet {
 	uint8_t blob[200];
 	size_t elements;
 	uint64_t first; /* of the elements, in the whole tensor */
+	uint32_t mask;  /* which tensors of `each` elements they are of, one after the other; 0: of one tensor */
+	size_t each;
 	ckpt_snapshot *snapshots[SNAPSHOTS];
 	uint64_t early;
 	char text[700];
@@ -145,6 +149,41 @@ static int do_table(struct puppet *p, const long long *a)
 	return rc ? rc : add_others(p, a[2]);
 }
 
+static int add_of_subset(struct puppet *p, unsigned k, float *data)
+{
+	uint64_t shape[1] = {p->each};
+	char name[8];
+	snprintf(name, sizeof(name), "s%u", k);
+	ckpt_piece piece = {.data = data};
+	ckpt_tensor t = CKPT_INIT(ckpt_tensor);
+	t.name = name;
+	t.dtype = CKPT_F32;
+	t.ndim = 1;
+	t.shape = shape;
+	t.pieces = &piece;
+	t.npieces = 1;
+	t.replica = "all";
+	t.device = CKPT_HOST;
+	return ckpt_register_tensor(p->s, &t);
+}
+
+static int do_subset(struct puppet *p, const long long *a)
+{
+	int rc = 0;
+	p->mask = (uint32_t)a[0];
+	p->each = (size_t)a[1];
+	p->data = calloc(p->each * (size_t)__builtin_popcount(p->mask) + 1, sizeof(*p->data));
+	if (!p->data)
+		return -ENOMEM;
+	for (unsigned k = 0; !rc && k < 32; k++) {
+		if (!(p->mask & 1u << k))
+			continue;
+		rc = add_of_subset(p, k, p->data + p->elements);
+		p->elements += p->each;
+	}
+	return rc;
+}
+
 /* Of the whole job. */
 static int do_blob(struct puppet *p, const long long *a)
 {
@@ -181,9 +220,20 @@ static int do_get(struct puppet *p, const long long *a)
 	return 0;
 }
 
+/* Its number in the whole tensor, or in all tensors of which there may be some. */
+static size_t number_of(const struct puppet *p, size_t i)
+{
+	unsigned k = 0;
+	if (!p->mask)
+		return p->first + i;
+	for (size_t before = i / p->each; before || !(p->mask & 1u << k); k++)
+		before -= (p->mask & 1u << k) != 0;
+	return k * p->each + i % p->each;
+}
+
 static float filled(const struct puppet *p, long long value, size_t i)
 {
-	return (float)value + (float)(p->first + i);
+	return (float)value + (float)number_of(p, i);
 }
 
 static int do_fill(struct puppet *p, const long long *a)
@@ -313,7 +363,7 @@ static const struct {
 	{"drop", do_drop}, {"restore", do_restore}, {"fork", do_fork},   {"close", do_close}, {"early", do_early},
 	{"mark", do_mark}, {"slot", do_slot},       {"stop", do_stop},   {"fill", do_fill},   {"check", do_check},
 	{"blob", do_blob}, {"sized", do_sized},     {"put", do_put},     {"size", do_size},   {"due", do_due},
-	{"loss", do_loss},
+	{"loss", do_loss}, {"subset", do_subset},
 };
 
 static void obey(struct puppet *p, const char *line)

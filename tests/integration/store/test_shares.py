@@ -1,66 +1,23 @@
 """What the ranks of several nodes hold alike is written once, by all of these nodes, each a part of it."""
 
-import contextlib
-import json
-import pathlib
-import shutil
 import sys
-import tempfile
 
-from loopback_cluster import Cluster
-from scripted_ranks import DURABLE, LATEST, STORAGE, VERIFIED, Puppet, all_must
-from single_node import Cases, expect, until
+from scripted_ranks import DURABLE, LATEST, Puppet, all_must
+from single_node import Cases, expect
+from store_nodes import MIB, WAIT, all_up, bytes_of, nodes, saved, written
 
-MIB = 1 << 20
 LEAF = 64 << 10
 ELEMENTS = 12 * MIB  # of 4 bytes: a part for each of three nodes
 ONE_MORE = 3  # a tensor of one element, which stands before the large one in files
-WAIT = 60000
-
-
-@contextlib.contextmanager
-def nodes(*options):
-    cluster = Cluster("abc")
-    store = pathlib.Path(tempfile.mkdtemp()) / "store"
-    daemons = {name: cluster.daemon(name, "--store", store, *options) for name in "abc"}
-    try:
-        for d in daemons.values():
-            d.store = store
-            d.start()
-        yield daemons
-    finally:
-        for d in daemons.values():
-            d.close()
-        shutil.rmtree(store.parent, ignore_errors=True)
 
 
 def spread(daemons, where, elements=ELEMENTS, other=0):
     """A rank for each letter, on that node, and in the job."""
-    for d in daemons.values():
-        until(lambda d=d: all(n["up"] for n in d.status()["cluster"]["nodes"]), "the nodes find each other")
+    all_up(daemons)
     ranks = [Puppet(daemons[name], r, len(where), local=where.count(name)) for r, name in enumerate(where)]
     for call in (("open",), ("table", elements, 1, other), ("join",)):
         all_must(ranks, *call)
     return ranks
-
-
-def saved(ranks, step, value, level=VERIFIED):
-    for call in (("fill", value), ("begin", step, STORAGE, 0), ("fence", 0), ("wait", 0, level, WAIT), ("drop", 0)):
-        all_must(ranks, *call)
-
-
-def written(daemons, step):
-    """By node: its data files, and the bytes of state in them."""
-    found = {}
-    directory = next((daemons["a"].store / "main").glob(f"step-{step:012}.e*"))
-    for manifest in directory.glob("node-*.json"):
-        text = json.loads(manifest.read_text())
-        found[text["node"]] = [(directory / f["name"], f["size"] - f["data_at"]) for f in text["files"]]
-    return found
-
-
-def bytes_of(files):
-    return sum(size for _, size in files)
 
 
 def is_whole(daemons, where, value):

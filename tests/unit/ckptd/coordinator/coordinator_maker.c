@@ -155,6 +155,10 @@ static void on_order(void *arg, uint32_t node, const struct peer_order *order)
 		t->spills[order->spill.owner] = order->spill;
 		t->spill_orders++;
 		return;
+	case PEER_LIST_PIECES:
+		t->list = order->number;
+		t->lists++;
+		return;
 	case PEER_FINISH_STATE:
 		t->finish = (enum peer_finish_state)order->number;
 		return;
@@ -207,7 +211,7 @@ struct coord_from from(uint32_t node)
 
 void hold(uint32_t node, uint64_t what, uint64_t cut)
 {
-	coord_shares(coord, node, &(struct shares){.n = 1, .of[0] = {what, cut}});
+	coord_shares(coord, node, &(struct shares){.n = 1, .of[0] = {.what = what, .cut = cut, .key = what}});
 }
 
 void coord_maker_setup_in(uint32_t epoch)

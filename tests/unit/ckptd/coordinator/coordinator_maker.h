@@ -23,6 +23,7 @@ extern struct told {
 	struct peer_restore_fetch bring;
 	uint32_t writes, clears;
 	struct share_parts parts;
+	uint32_t lists, list; /* how often it was to list pieces, and of which shares */
 	int passed;
 	bool found, kept;
 	uint32_t spill_orders;

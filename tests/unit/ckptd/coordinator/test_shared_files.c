@@ -1,8 +1,12 @@
 /* Who writes what nodes hold alike, and what fails since a node is lost for good: coordinator/shared_files.c, coord_hold. */
 #include "coordinator_maker.h"
 
+#include "base/cleanup.h"
+#include "format/files/share_units.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct step_id s10 = {10, 1};
 
@@ -82,6 +86,119 @@ Test(coord_parts, what_was_said_while_a_lost_node_was_still_counted_holds)
 	coord_made(coord, s10, false);
 	cr_expect(told[0].writes == 1 && told[1].writes == 1 && told[0].parts.of[0].parts == 2,
 		  "%u, %u writes, %u parts", told[0].writes, told[1].writes, told[0].parts.of[0].parts);
+}
+
+/* ---- mixtures ------------------------------------------------------------------------------------------------------ */
+
+enum { MIB = 1 << 20 };
+
+/* One share, of one replica group: a bit for each of its pieces of 32 MiB. */
+static void say(uint32_t node, uint32_t pieces, bool list)
+{
+	AUTO_WBUF struct wbuf units = {0};
+	struct shares s = {.n = 1, .of[0] = {.what = pieces, .cut = 1, .key = 5}, .listed = list};
+	for (uint32_t k = 0; k < 8; k++)
+		if (pieces & 1u << k) {
+			share_unit_put(&units, &(struct share_unit){.sum = k, .bytes = 32 * MIB, .divides = true});
+			s.of[0].bytes += 32 * MIB;
+			s.of[0].units++;
+		}
+	s.units = list ? units.data : NULL;
+	coord_shares(coord, node, &s);
+}
+
+static void expect_run(uint32_t node, uint32_t i, struct share_run expected)
+{
+	cr_assert(told[node].parts.nruns > i && told[node].parts.of[0].parts == SHARE_MIXED);
+	struct share_run run = share_run_get(told[node].parts.runs, i);
+	cr_expect(run.units == expected.units && run.from == expected.from && run.to == expected.to,
+		  "node %u: %u pieces from %lu to %lu", node, run.units, (unsigned long)run.from,
+		  (unsigned long)run.to);
+}
+
+static void hold_mixed(void)
+{
+	say(0, 3, false);
+	say(1, 3, false);
+	say(2, 2, false);
+}
+
+static void mix(void)
+{
+	hold_mixed();
+	join_all();
+	copied(s10);
+	made(s10);
+}
+
+Test(coord_parts, what_nodes_hold_in_part_is_divided_piece_by_piece)
+{
+	mix();
+	cr_expect(told[0].lists == 1 && told[0].list == 1 && told[2].lists == 1);
+	cr_expect_eq(told[1].lists, 0, "it holds what another one lists");
+	say(0, 3, true);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].writes, 0, "not all have listed theirs");
+	say(2, 2, true);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].writes, 1);
+	expect_run(0, 0, (struct share_run){1, 0, 16 * MIB});
+	expect_run(0, 1, (struct share_run){1, 0, 0});
+	expect_run(1, 0, (struct share_run){1, 16 * MIB, UINT64_MAX});
+	expect_run(2, 0, (struct share_run){1, 0, UINT64_MAX});
+	say(1, 3, false);
+	cr_expect(told[0].lists == 1 && told[0].writes == 1, "nothing has changed");
+}
+
+Test(coord_parts, who_has_not_heard_that_it_is_to_list_its_pieces_is_asked_again)
+{
+	mix();
+	say(2, 2, false); /* as after the way to it was cut */
+	cr_expect_eq(told[2].lists, 2);
+	cr_expect_eq(told[0].lists, 1);
+	say(0, 3, true);
+	say(2, 2, true);
+	cr_expect_eq(told[1].writes, 1);
+}
+
+Test(coord_parts, the_pieces_of_all_its_shares_are_listed_at_once)
+{
+	for (uint32_t n = 0; n < NODES; n++) {
+		struct shares s = {.n = 2, .of = {{.what = n + 1, .key = 5}, {.what = n ? 8 : 9, .key = 6}}};
+		coord_shares(coord, n, &s);
+	}
+	cr_expect(told[0].list == 3 && told[1].list == 3 && told[2].list == 1, "%u %u %u", told[0].list, told[1].list,
+		  told[2].list);
+	coord_shares(coord, 0,
+		     &(struct shares){.n = 2, .of = {{.what = 1, .key = 5}, {.what = 9, .key = 6}}, .listed = 1});
+	cr_expect(told[0].lists == 2 && told[0].list == 3, "%u, %u", told[0].lists, told[0].list);
+}
+
+Test(coord_parts, who_comes_in_the_place_of_one_that_was_asked_is_divided_with)
+{
+	hold_mixed();
+	say(0, 3, true);
+	coord_leave(coord, 2);
+	coord_node_join(coord, from(2), EACH, 0);
+	join_all();
+	say(2, 3, false);
+	copied(s10);
+	made(s10);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(told[n].writes == 1 && told[n].parts.of[0].parts == 3 && !told[n].parts.nruns);
+}
+
+Test(coord_parts, a_mixture_of_too_many_pieces_is_not_written)
+{
+	struct shares most = {.n = 1, .of[0] = {.what = 9, .key = 5, .units = SHARE_UNITS_MAX + 1}};
+	coord_shares(coord, 1, &most);
+	mix();
+	coord_shares(coord, 1, &most);
+	say(0, 3, true);
+	say(2, 2, true);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(told[n].failure == -E2BIG && !told[n].writes && strstr(told[n].text, "32769 pieces"),
+			  "%d: %s", told[n].failure, told[n].text);
 }
 
 Test(coord_parts, nobody_enters_a_world_that_is_about_to_change)

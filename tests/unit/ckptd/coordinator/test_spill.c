@@ -42,7 +42,7 @@ static void gathered(uint32_t writer, uint32_t owner, uint64_t what)
 		      &(struct peer_spilled){.owner = owner,
 					     .phase = PEER_SPILL_GATHER,
 					     .as = place.id,
-					     .shares = {.n = 1, .of[0] = {what, 1}}});
+					     .shares = {.n = 1, .of[0] = {.what = what, .cut = 1, .key = what}}});
 }
 
 /* As gathered, before the directory was made: under the name that was ordered. */

@@ -1,180 +1,13 @@
 #include "format/files/shares.h"
 
 #include "base/cleanup.h"
-#include "format/make_registration.h"
-#include "format/tensor/region.h"
+#include "format/files/share_units.h"
+#include "format/share_nodes.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { RANKS_MAX = 4, NODES_MAX = 4 };
-
-/* The ranks of one node, and what it says. */
-struct node {
-	uint32_t n;
-	struct registration regs[RANKS_MAX];
-	const struct registration *list[RANKS_MAX];
-	struct layout layouts[RANKS_MAX];
-	struct shares shares;
-	struct share_parts parts;
-	struct layout taken[RANKS_MAX];
-};
-
-static struct node nodes[NODES_MAX];
-static uint32_t nnodes, nranks;
-static uint64_t file_max;
-
-static void setup(void)
-{
-	memset(nodes, 0, sizeof(nodes));
-	nnodes = nranks = 0;
-	file_max = LAYOUT_FILE_MAX;
-}
-
-static void teardown(void)
-{
-	for (uint32_t i = 0; i < nnodes; i++) {
-		for (uint32_t r = 0; r < nodes[i].n; r++) {
-			registration_free(&nodes[i].regs[r]);
-			layout_free(&nodes[i].layouts[r]);
-			layout_free(&nodes[i].taken[r]);
-		}
-	}
-}
-
 TestSuite(shares_of_nodes, .init = setup, .fini = teardown);
-
-static struct node *add_node(uint32_t ranks)
-{
-	struct node *node = &nodes[nnodes++];
-	node->n = ranks;
-	for (uint32_t r = 0; r < ranks; r++) {
-		node->regs[r] = (struct registration){.rank = nranks++, .world = 64};
-		node->list[r] = &node->regs[r];
-	}
-	return node;
-}
-
-/* All of the node's ranks have it. */
-static void have(struct node *node, const char *name, const char *replica, uint64_t leaves)
-{
-	struct shape shape = shape1(leaves * LEAF_SIZE);
-	for (uint32_t r = 0; r < node->n; r++)
-		add_tensor(&node->regs[r], name, DTYPE_U8, shape, replica, region_whole(&shape));
-}
-
-static void blob(struct node *node, const char *name)
-{
-	for (uint32_t r = 0; r < node->n; r++)
-		add_blob(&node->regs[r], name, ENTRY_JOB_BLOB, 8 * LEAF_SIZE);
-}
-
-/* By columns: not contiguous. */
-static void have_columns(struct node *node, const char *name, const char *replica)
-{
-	struct shape shape = {.ndim = 2, .dim = {8 * LEAF_SIZE, 2}};
-	struct region left = region_whole(&shape), right = left;
-	left.extent[1] = right.extent[1] = right.offset[1] = 1;
-	for (uint32_t r = 0; r < node->n; r++)
-		add_piece(add_tensor(&node->regs[r], name, DTYPE_U8, shape, replica, left), right);
-}
-
-static void list_layouts(const struct node *node, const struct layout **layouts)
-{
-	for (uint32_t r = 0; r < node->n; r++)
-		layouts[r] = &node->layouts[r];
-}
-
-static void say(struct node *node)
-{
-	const struct layout *layouts[RANKS_MAX];
-	struct err err = {0};
-	cr_assert_eq(layout_make(node->list, node->n, false, file_max, node->layouts, &err), 0, "%s", err.text);
-	list_layouts(node, layouts);
-	cr_assert_eq(shares_make(layouts, node->list, node->n, &node->shares), 0);
-}
-
-/* Pieces of a file follow each other in the slot, and each is in its place there and among the leaves. */
-static void expect_in_place(const struct layout *whole, const struct layout *taken)
-{
-	for (uint32_t f = 0; f < taken->nfiles; f++) {
-		const struct layout_file *file = &taken->files[f];
-		uint64_t at = 0;
-		cr_assert(file->npieces);
-		for (uint32_t i = 0; i < file->npieces; i++) {
-			const struct layout_piece *p = &taken->pieces[file->first_piece + i], *q = whole->pieces;
-			while (q->entry != p->entry || q->source != p->source || p->slot_at < q->slot_at ||
-			       p->slot_at + p->bytes > q->slot_at + q->bytes)
-				cr_assert(++q < whole->pieces + whole->npieces);
-			cr_assert_eq(p->file, f);
-			cr_assert_eq(p->at, at);
-			cr_assert_eq(p->slot_at, file->slot_at + at);
-			cr_assert_eq((p->slot_at - q->slot_at) % LEAF_SIZE, 0);
-			cr_assert_eq(p->first_leaf, q->first_leaf + (p->slot_at - q->slot_at) / LEAF_SIZE);
-			at += p->bytes;
-		}
-		cr_assert_eq(file->data_size, at);
-	}
-}
-
-static void take(struct node *node)
-{
-	const struct layout *layouts[RANKS_MAX];
-	list_layouts(node, layouts);
-	cr_assert_eq(shares_take(layouts, node->list, node->n, &node->parts, node->taken), 0);
-	for (uint32_t r = 0; r < node->n; r++)
-		expect_in_place(&node->layouts[r], &node->taken[r]);
-}
-
-static void assign_by(uint64_t part_min)
-{
-	const struct shares *shares[NODES_MAX];
-	struct share_parts *parts[NODES_MAX];
-	for (uint32_t i = 0; i < nnodes; i++) {
-		say(&nodes[i]);
-		shares[i] = &nodes[i].shares;
-		parts[i] = &nodes[i].parts;
-	}
-	cr_assert_eq(shares_assign(shares, parts, nnodes, part_min), 0);
-	for (uint32_t i = 0; i < nnodes; i++)
-		take(&nodes[i]);
-}
-
-static void assign(void)
-{
-	assign_by(LEAF_SIZE);
-}
-
-static uint64_t bytes_written(const struct node *node)
-{
-	uint64_t bytes = 0;
-	for (uint32_t r = 0; r < node->n; r++)
-		bytes += node->taken[r].data_bytes;
-	return bytes;
-}
-
-/* How often the byte of a tensor of bytes is written. */
-static uint32_t times_written(const char *name, uint64_t at)
-{
-	uint32_t times = 0;
-	for (uint32_t i = 0; i < nnodes; i++)
-		for (uint32_t r = 0; r < nodes[i].n; r++)
-			for (uint32_t p = 0; p < nodes[i].taken[r].npieces; p++) {
-				const struct layout_piece *piece = &nodes[i].taken[r].pieces[p];
-				const struct entry *e = &nodes[i].regs[r].entries[piece->entry];
-				times += !strcmp(e->name, name) && region_rank(&e->shape, &piece->region, at + 1) >
-									   region_rank(&e->shape, &piece->region, at);
-			}
-	return times;
-}
-
-static void expect_written_once(const char *name, uint64_t leaves)
-{
-	for (uint64_t i = 0; i < leaves; i++) {
-		uint32_t times = times_written(name, i * LEAF_SIZE);
-		cr_expect_eq(times, 1, "leaf %lu of %s is written %u times", (unsigned long)i, name, times);
-	}
-}
 
 Test(shares_of_nodes, nodes_that_hold_the_same_share_it)
 {
@@ -330,7 +163,7 @@ Test(shares_of_nodes, other_pieces_or_other_types_are_another_share)
 	add_tensor(&c->regs[0], "w", DTYPE_I8, shape1(2 * LEAF_SIZE), "dp", region_flat(0, 2 * LEAF_SIZE));
 	assign_by(SHARE_PART_MIN);
 	for (uint32_t i = 0; i < 3; i++)
-		cr_expect(nodes[i].parts.of[0].part == 0 && nodes[i].parts.of[0].parts == 1);
+		cr_expect_eq(bytes_written(&nodes[i]), 2 * LEAF_SIZE);
 }
 
 Test(shares_of_nodes, a_node_without_replicas_has_no_share)
@@ -367,8 +200,17 @@ Test(shares_of_nodes, beyond_their_number_they_are_one_with_the_last)
 Test(shares, they_are_read_as_they_were_written)
 {
 	AUTO_WBUF struct wbuf w = {0};
-	struct shares shares = {.n = 2, .of = {{1, 2, 3}, {UINT64_MAX, 4, 0}}}, s;
-	struct share_parts parts = {.n = 3, .of = {{0, 1}, {0, 0}, {6, 7}}}, p;
+	static const uint8_t units[3 * SHARE_UNIT_SIZE] = {1, 2, 3};
+	AUTO_WBUF struct wbuf runs = {0};
+	struct shares shares = {.n = 2,
+				.of = {{1, 2, 3, 4, 5}, {UINT64_MAX, 4, 0, UINT64_MAX, 3}},
+				.listed = 2,
+				.units = units},
+		      s;
+	struct share_parts parts = {.n = 4, .of = {{0, 1}, {0, 0}, {6, 7}, {0, SHARE_MIXED}}, .nruns = 2}, p;
+	share_run_put(&runs, &(struct share_run){7, 0, UINT64_MAX});
+	share_run_put(&runs, &(struct share_run){1, LEAF_SIZE, 2 * LEAF_SIZE});
+	parts.runs = runs.data;
 	shares_put(&w, &shares);
 	share_parts_put(&w, &parts);
 	cr_assert_eq(wbuf_finish(&w), 0);
@@ -376,8 +218,54 @@ Test(shares, they_are_read_as_they_were_written)
 	shares_get(&r, &s);
 	share_parts_get(&r, &p);
 	cr_assert_eq(rbuf_finish(&r), 0);
-	cr_expect_eq(memcmp(&s, &shares, sizeof(s)), 0);
-	cr_expect_eq(memcmp(&p, &parts, sizeof(p)), 0);
+	cr_expect_eq(memcmp(s.of, shares.of, sizeof(s.of)), 0);
+	cr_expect(s.n == 2 && s.listed == 2 && !memcmp(s.units, units, sizeof(units)));
+	cr_expect(share_parts_equal(&p, &parts));
+	struct share_run run = share_run_get(p.runs, 1);
+	cr_expect(run.units == 1 && run.from == LEAF_SIZE && run.to == 2 * LEAF_SIZE);
+}
+
+static bool reads(const struct shares *shares, size_t units)
+{
+	static const uint8_t zeros[8 * SHARE_UNIT_SIZE];
+	AUTO_WBUF struct wbuf w = {0};
+	struct shares s, none = *shares;
+	none.listed = 0;
+	shares_put(&w, &none);
+	w.len -= sizeof(uint32_t);
+	wbuf_u32(&w, shares->listed);
+	wbuf_put(&w, zeros, units * SHARE_UNIT_SIZE);
+	struct rbuf r = rbuf_of(w.data, w.len);
+	shares_get(&r, &s);
+	return !rbuf_finish(&r);
+}
+
+Test(shares, pieces_are_listed_as_many_as_there_are)
+{
+	struct shares shares = {.n = 1, .of[0].units = 2, .listed = 1};
+	cr_expect(reads(&shares, 2));
+	cr_expect(!reads(&shares, 1));
+	cr_expect(!reads(&shares, 3));
+	shares.listed = 2;
+	cr_expect(!reads(&shares, 2), "of a share that is not there");
+	shares.listed = 1;
+	shares.of[0].units = SHARE_UNITS_MAX + 1;
+	cr_expect(!reads(&shares, 2));
+}
+
+Test(shares, runs_that_are_none_are_refused)
+{
+	static const struct share_run wrong[] = {{0, 0, 1}, {SHARE_UNITS_MAX + 1, 0, 1}, {1, 2, 1}};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		AUTO_WBUF struct wbuf w = {0}, run = {0};
+		struct share_parts p;
+		share_run_put(&run, &wrong[i]);
+		share_parts_put(&w, &(struct share_parts){.n = 1, .of[0].parts = 1, .nruns = 1, .runs = run.data});
+		struct rbuf r = rbuf_of(w.data, w.len);
+		share_parts_get(&r, &p);
+		cr_expect(r.failed, "%zu", i);
+		wbuf_free(&run);
+	}
 }
 
 Test(shares, a_part_that_is_none_of_its_parts_is_refused)

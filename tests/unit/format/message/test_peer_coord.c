@@ -93,7 +93,10 @@ static struct peer_report a_report(enum peer_type type)
 						      .ranks = {5, 0}};
 		break;
 	case PEER_SHARED_PIECES:
-		r.shares = (struct shares){.n = 2, .of = {{0x123456789abcdef1, 2}, {3, 4}}};
+		r.shares = (struct shares){.n = 2,
+					   .of = {{0x123456789abcdef1, 2, 1ull << 40, 5, 2}, {3, 4, 0, 6, 9}},
+					   .listed = 1,
+					   .units = (const uint8_t *)"thirty-two bytes of some pieces."};
 		break;
 	case PEER_QUIESCED:
 		r.quiesced = (struct peer_quiesced){.plan = 3, .rc = -EIO, .text = "the disk"};
@@ -447,6 +450,7 @@ static void spill_is_refused(const struct peer_spill *spill, const char *why)
 
 Test(peer_coord, a_spill_that_cannot_be_is_refused)
 {
+	static const uint8_t no_pieces[SHARE_RUN_SIZE] = {0};
 	struct peer_spill m = an_order(PEER_SPILL).spill;
 	m.bring.nholders = 0;
 	spill_is_refused(&m, "holders");
@@ -455,7 +459,9 @@ Test(peer_coord, a_spill_that_cannot_be_is_refused)
 	spill_is_refused(&m, "malformed");
 	m.parts.n = SHARES_MAX + 1;
 	spill_is_refused(&m, "malformed");
-	m.parts.n = 0;
+	m.parts = (struct share_parts){.n = 1, .nruns = 1, .runs = no_pieces};
+	spill_is_refused(&m, "malformed");
+	m.parts = (struct share_parts){.n = 0};
 	m.phase = PEER_SPILL_FAILED;
 	spill_is_refused(&m, "phase");
 	struct peer_report r = a_report(PEER_SPILLED);
