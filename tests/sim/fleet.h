@@ -236,9 +236,12 @@ void fleet_forget_rank(struct fleet_rank *r);
 void fleet_drop_arena(struct fleet_rank *r);
 /* Another process, of this rank. */
 void fleet_born(struct fleet_rank *r, uint32_t id, uint32_t world, uint32_t local_world);
-uint32_t fleet_content(uint32_t entry, uint64_t element, struct step_id id);
-/* Of all ranks alike, of each a part, of the first and the last alike. */
-enum { FLEET_WEIGHTS = 0, FLEET_MOMENTS, FLEET_ENDS };
+uint32_t fleet_content(uint32_t tensor, uint64_t element, struct step_id id);
+/* Of all ranks alike, of each a part, of the first and the last alike, and of all but every third rank alike, so that nodes hold different parts of
+ * one replica group. */
+enum { FLEET_WEIGHTS = 0, FLEET_MOMENTS, FLEET_ENDS, FLEET_THIRDS, FLEET_TENSORS = FLEET_THIRDS + 3 };
+/* Which of them it is. */
+uint32_t fleet_tensor(const char *name);
 /* The slot in which the arena has it; -1: none. */
 int fleet_slot(const struct memory *mem, struct step_id id);
 

@@ -9,47 +9,58 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WEIGHTS = 48, MOMENTS = 200, ENDS = 20, PIDS = 10000000 /* that no process has */ };
+enum { PIDS = 10000000 /* that no process has */ };
 
-uint32_t fleet_content(uint32_t entry, uint64_t element, struct step_id id)
+uint32_t fleet_content(uint32_t tensor, uint64_t element, struct step_id id)
 {
-	return (uint32_t)mix64(element ^ (uint64_t)entry << 16 ^ id.step << 20 ^ (uint64_t)id.epoch << 44);
+	return (uint32_t)mix64(element ^ (uint64_t)tensor << 16 ^ id.step << 20 ^ (uint64_t)id.epoch << 44);
+}
+
+/* By FLEET_WEIGHTS and so on. */
+static const struct {
+	const char *name, *replica;
+	uint64_t elements;
+} tensors[FLEET_TENSORS] = {
+	{"weights", "dp", 48}, {"moments", "", 200}, {"ends", "ends", 20},
+	{"third0", "dp", 10},  {"third1", "dp", 10}, {"third2", "dp", 10},
+};
+
+uint32_t fleet_tensor(const char *name)
+{
+	uint32_t t = 0;
+	while (t + 1 < FLEET_TENSORS && strcmp(tensors[t].name, name) != 0)
+		t++;
+	return t;
+}
+
+/* In a world of one it has all there is. */
+static bool has_tensor(const struct fleet_rank *r, uint32_t t)
+{
+	bool is_end = r->id == 0 || r->id + 1 == r->world;
+	if (t == FLEET_ENDS)
+		return is_end;
+	return t < FLEET_THIRDS || r->world == 1 || r->id % 3 != t - FLEET_THIRDS;
 }
 
 static int encode_table(const struct fleet_rank *r, struct wbuf *out)
 {
-	struct shape replicated = {.ndim = 1, .dim = {WEIGHTS}}, sharded = {.ndim = 1, .dim = {MOMENTS}};
-	struct shape of_some = {.ndim = 1, .dim = {ENDS}};
-	struct region whole = region_whole(&replicated), ends = region_whole(&of_some);
-	bool is_end = r->id == 0 || r->id + 1 == r->world;
-	uint64_t from = (uint64_t)MOMENTS * r->id / r->world, to = (uint64_t)MOMENTS * (r->id + 1) / r->world;
-	struct region mine = region_flat(from, to - from);
-	struct entry entries[] = {
-		[FLEET_WEIGHTS] = {.name = (char *)"weights",
-				   .kind = ENTRY_TENSOR,
-				   .dtype = DTYPE_U32,
-				   .shape = replicated,
-				   .group = "params",
-				   .replica = "dp",
-				   .npieces = 1,
-				   .pieces = &whole},
-		[FLEET_MOMENTS] = {.name = (char *)"moments",
-				   .kind = ENTRY_TENSOR,
-				   .dtype = DTYPE_U32,
-				   .shape = sharded,
-				   .group = "params",
-				   .npieces = 1,
-				   .pieces = &mine},
-		[FLEET_ENDS] = {.name = (char *)"ends",
-				.kind = ENTRY_TENSOR,
-				.dtype = DTYPE_U32,
-				.shape = of_some,
-				.group = "params",
-				.replica = "ends",
-				.npieces = 1,
-				.pieces = &ends},
-	};
-	struct registration reg = {.rank = r->id, .world = r->world, .nentries = is_end ? 3 : 2, .entries = entries};
+	struct entry entries[FLEET_TENSORS];
+	struct region regions[FLEET_TENSORS];
+	struct registration reg = {.rank = r->id, .world = r->world, .entries = entries};
+	for (uint32_t t = 0; t < FLEET_TENSORS; t++) {
+		uint64_t n = tensors[t].elements, from = n * r->id / r->world, to = n * (r->id + 1) / r->world;
+		struct entry *e = &entries[reg.nentries];
+		if (!has_tensor(r, t))
+			continue;
+		*e = (struct entry){.name = (char *)tensors[t].name, .kind = ENTRY_TENSOR, .dtype = DTYPE_U32};
+		e->shape = (struct shape){.ndim = 1, .dim = {n}};
+		regions[t] = t == FLEET_MOMENTS ? region_flat(from, to - from) : region_whole(&e->shape);
+		memcpy(e->group, "params", sizeof("params"));
+		memcpy(e->replica, tensors[t].replica, strlen(tensors[t].replica) + 1);
+		e->npieces = 1;
+		e->pieces = &regions[t];
+		reg.nentries++;
+	}
 	wbuf_u32(out, 0); /* the daemon's own deadline */
 	return registration_encode(&reg, out);
 }
@@ -210,16 +221,17 @@ static void check_bytes(struct fleet_rank *r, uint32_t slot, struct step_id id)
 	for (uint32_t p = 0; p < mem->layout.npieces; p++) {
 		const struct layout_piece *piece = &mem->layout.pieces[p];
 		const uint32_t *data = (const uint32_t *)(memory_slot(mem, slot) + piece->slot_at);
+		const struct entry *e = &mem->table->reg.entries[piece->entry];
+		uint32_t tensor = fleet_tensor(e->name);
 		uint64_t start = 0, count = 0;
-		SIM_CHECK(
-			region_contiguous(&mem->table->reg.entries[piece->entry].shape, &piece->region, &start, &count),
-			"the pieces here are contiguous");
+		SIM_CHECK(region_contiguous(&e->shape, &piece->region, &start, &count),
+			  "the pieces here are contiguous");
 		if (count)
-			id = fleet_origin(id, piece->entry, start, data[0])->id;
+			id = fleet_origin(id, tensor, start, data[0])->id;
 		for (uint64_t i = 0; i < count; i++)
-			SIM_CHECK(data[i] == fleet_content(piece->entry, start + i, id),
-				  "restored step %lu epoch %u: rank %u entry %u element %lu is wrong",
-				  (unsigned long)id.step, id.epoch, r->id, piece->entry, (unsigned long)(start + i));
+			SIM_CHECK(data[i] == fleet_content(tensor, start + i, id),
+				  "restored step %lu epoch %u: rank %u %s element %lu is wrong", (unsigned long)id.step,
+				  id.epoch, r->id, e->name, (unsigned long)(start + i));
 		SIM_CHECK(leaves[piece->first_leaf] == digest_leaf((const uint8_t *)data, piece->bytes),
 			  "the digest of the restored slot");
 	}

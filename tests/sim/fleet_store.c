@@ -112,9 +112,7 @@ static void show_finding(void *arg, const char *file, const char *tensor, uint64
 static void check_piece(const struct checkpoint *ck, const char *file, const struct manifest_tensor *tensor,
 			const struct manifest_piece *piece, const uint32_t *data)
 {
-	uint32_t entry = !strcmp(tensor->name, "moments") ? FLEET_MOMENTS
-			 : !strcmp(tensor->name, "ends")  ? FLEET_ENDS
-							  : FLEET_WEIGHTS;
+	uint32_t entry = fleet_tensor(tensor->name);
 	uint64_t start = 0, count = 0;
 	region_contiguous(&tensor->shape, &piece->region, &start, &count);
 	if (!count)

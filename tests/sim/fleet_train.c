@@ -97,9 +97,10 @@ static void copy_piece(struct fleet_rank *r, uint32_t p, struct step_id id)
 	uint32_t *data = (uint32_t *)base;
 	uint64_t start = 0, count = 0;
 	bool garbage = fleet.told > id.epoch;
+	uint32_t tensor = fleet_tensor(r->mem->table->reg.entries[piece->entry].name);
 	region_contiguous(&r->mem->table->reg.entries[piece->entry].shape, &piece->region, &start, &count);
 	for (uint64_t i = 0; i < count; i++)
-		data[i] = fleet_content(piece->entry, start + i, id) ^ (garbage ? 0xdead : 0);
+		data[i] = fleet_content(tensor, start + i, id) ^ (garbage ? 0xdead : 0);
 	digest_leaves(base, piece->bytes, memory_leaves(r->mem, (uint32_t)r->slot) + piece->first_leaf);
 	atomic_fetch_add(&r->mem->head->slots[r->slot].progress, piece->bytes);
 }
