@@ -17,12 +17,13 @@ import tap
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT = 3000 if tap.NIGHTLY else 600  # seconds that one check may take
 
-ANY_MUTANT = 1999999999  # stands for the number in the checker, until it is known
-MUTANT_H = """static int mutant;
-int atoi(const char *);
-char *getenv(const char *);
-__attribute__((constructor)) static void choose(void) { mutant = atoi(getenv("MUTANT")); }
-"""
+# What a checker is told when it begins, instead of being made anew for each: its mutant, and bounds that no array depends on. Each is a
+# number that stands for it in the checker, until it is known.
+TOLD = {name: 1999999900 + i for i, name in enumerate(
+    ["MUTANT", "CRASHES", "CUTS", "FAILS", "LAPSES", "LOSSES", "MISSES", "PLANS", "RESTARTS"])}
+NAMES = {number: name for name, number in TOLD.items()}
+TOLD_H = "int atoi(const char *);\nchar *getenv(const char *);\n" + "".join(f"static int told_{name};\n" for name in TOLD) + (
+    "__attribute__((constructor)) static void be_told(void)\n{\n" + "".join(f'told_{name} = atoi(getenv("{name}"));\n' for name in TOLD) + "}\n")
 
 TWO_LIVES = {"LIVES": 2, "CUTS": 1, "CRASHES": 0}
 ONE_LIFE = {"LIVES": 1, "CUTS": 0, "CRASHES": 1}
@@ -138,25 +139,31 @@ def defined(mutant, macros):
 
 
 @functools.cache
-def checker(model, macros):
-    """The folder of the program that checks the model within these bounds, as the mutant that the environment names: most of the time of a
-    check would go into making it."""
+def checker(model, made_for):
+    """The folder of the program that checks the model, with what it is made for, within the bounds that its environment names: most of the
+    time of a check would go into making it."""
     folder = tempfile.mkdtemp(dir=made)
-    # What mutants alone need is run for less time than it would take to make it faster.
-    optimised = "-O1" if tap.NIGHTLY or (model, dict(macros)) in BOUNDS else "-O0"
-    run(folder, ["spin", "-a", *defined(ANY_MUTANT, dict(macros)), HERE / f"{model}.pml"])
+    run(folder, ["spin", "-a", *(f"-D{key}={value}" for key, value in TOLD.items()), *made_for, HERE / f"{model}.pml"])
     for part in pathlib.Path(folder).glob("pan.*"):
-        part.write_text(re.sub(rf"\b{ANY_MUTANT}\b", "mutant", part.read_text()))
-    (pathlib.Path(folder) / "mutant.h").write_text(MUTANT_H)
-    run(folder, ["cc", optimised, "-w", "-DSAFETY", "-DVECTORSZ=2048", "-include", "mutant.h", "-o", "pan", "pan.c"])
+        part.write_text(re.sub(r"\b19999999\d\d\b", lambda found: f"told_{NAMES[int(found.group())]}", part.read_text()))
+    (pathlib.Path(folder) / "told.h").write_text(TOLD_H)
+    run(folder, ["cc", "-O1", "-w", "-DSAFETY", "-DVECTORSZ=2048", "-include", "told.h", "-o", "pan", "pan.c"])
     return folder
+
+
+def told(model, mutant, macros):
+    """The environment of a checker: what the model itself says where nothing is given; 0 for what it does not know."""
+    text = (HERE / f"{model}.pml").read_text()
+    given = {"MUTANT": mutant} | macros
+    own = {name: re.search(rf"^#define {name} (\d+)", text, re.M) for name in TOLD}
+    return {name: str(given.get(name, own[name].group(1) if own[name] else 0)) for name in TOLD}
 
 
 def check(model, mutant, macros):
     """(the property that failed or None, states, seconds)"""
     begin = time.monotonic()
-    folder = checker(model, tuple(sorted(macros.items())))
-    out = run(folder, ["./pan", "-m1000000", "-w22"], MUTANT=str(mutant))
+    folder = checker(model, tuple(f"-D{key}={value}" for key, value in sorted(macros.items()) if key not in TOLD))
+    out = run(folder, ["./pan", "-m1000000", "-w22"], **told(model, mutant, macros))
     tap.expect("max search depth too small" not in out, out)
     errors, states = re.search(r"errors: (\d+)", out), re.search(r"(\d+(?:\.\d+)?(?:e\+\d+)?) states, stored", out)
     tap.expect(errors and states, out)
