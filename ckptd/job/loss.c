@@ -18,8 +18,8 @@
 
 static double median_of(double *values, uint32_t n)
 {
-	doubles_sort(values, n);
-	return (values[(n - 1) / 2] + values[n / 2]) / 2;
+	struct doubles_middle m = doubles_middle(values, n);
+	return (m.low + m.high) / 2;
 }
 
 static void measure(struct loss_series *s, double least)

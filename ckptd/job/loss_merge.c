@@ -90,8 +90,8 @@ static bool is_open(const struct loss_merge *m, const struct arena_losses *const
 
 static double median(double *values, uint32_t n)
 {
-	doubles_sort(values, n);
-	return values[(n - 1) / 2] / 2 + values[n / 2] / 2;
+	struct doubles_middle m = doubles_middle(values, n);
+	return m.low / 2 + m.high / 2;
 }
 
 static double norm_of(double *norms, uint32_t n, bool all_finite)
