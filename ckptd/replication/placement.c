@@ -97,16 +97,28 @@ static int number_domains(struct work *w)
 
 /* ---- one copy ------------------------------------------------------------------------------------------------------ */
 
-static unsigned place(unsigned owner, unsigned step)
+/* An owner's order of places: where it begins, and what follows on what. */
+struct walk {
+	unsigned at, stride;
+};
+
+static struct walk walk_from(unsigned owner, unsigned step)
 {
-	uint64_t h = mix(owner);
-	return (unsigned)((h % PLACES + (uint64_t)step * (1 + (h >> 32) % (PLACES - 1))) % PLACES);
+	uint64_t h = mix(owner), stride = 1 + (h >> 32) % (PLACES - 1);
+	return (struct walk){(unsigned)((h % PLACES + step * stride) % PLACES), (unsigned)stride};
+}
+
+static unsigned walk_on(struct walk *walk)
+{
+	unsigned at = walk->at, next = at + walk->stride;
+	walk->at = next < PLACES ? next : next - PLACES;
+	return at;
 }
 
 /* The tier of a holder for this owner: 0 is the widest; TIERS: impossible. */
 static unsigned tier_of(const struct work *w, unsigned owner, unsigned holder, unsigned copy)
 {
-	if (holder >= w->n || !w->nodes[holder].alive || holder == owner)
+	if (!w->nodes[holder].alive || holder == owner)
 		return TIERS;
 	const unsigned *others = w->holders + (size_t)owner * w->copies;
 	unsigned tier = 0;
@@ -150,9 +162,12 @@ static unsigned next_choice(const struct work *w, unsigned owner, unsigned copy)
 	struct node *o = &w->nodes[owner];
 	for (; o->tier < TIERS; o->tier++, o->step = 0) {
 		bool some = o->step || has_tier(w, owner, copy, o->tier);
+		struct walk walk = walk_from(owner, o->step);
 		while (some && o->step < PLACES) {
-			unsigned holder = place(owner, o->step++);
-			if (tier_of(w, owner, holder, copy) == o->tier)
+			unsigned holder = walk_on(&walk);
+			o->step++;
+			/* Most places of a small roster are nobody's. */
+			if (holder < w->n && tier_of(w, owner, holder, copy) == o->tier)
 				return holder;
 		}
 	}
