@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import warnings
 
@@ -32,8 +33,15 @@ def program(folder, stage):
     return path
 
 
+@pytest.fixture(scope="module")
+def operator():
+    """DeepSpeed compiles it when it is first asked for a process group: in a job, all ranks would at once, and wait for each other's compiler
+    for longer than a job waits for its ranks."""
+    subprocess.run([sys.executable, "-c", "from deepspeed.comm.torch import build_shm_op; build_shm_op()"], check=True, env=pages.environment(), timeout=pages.LIMIT)
+
+
 @pytest.fixture(scope="module", params=[1, 2], ids=["ZeRO 1", "ZeRO 2"])
-def undisturbed(request, tmp_path_factory):
+def undisturbed(request, operator, tmp_path_factory):
     top = tmp_path_factory.mktemp("undisturbed")
     return top, request.param, pages.end(pages.run(2, "undisturbed", top / "store", program(top, request.param), 60))
 
