@@ -396,29 +396,6 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	refused(&r, "epoch 10000");
 }
 
-Test(peer_coord, orders_without_an_epoch_or_a_reason_are_refused)
-{
-	for (enum peer_type type = PEER_ADOPT; type <= PEER_REJECT; type++) {
-		AUTO_WBUF struct wbuf w = {0};
-		struct peer_order o = {.type = type, .job = "gpt"}, back;
-		struct err err = {0};
-		cr_assert_eq(peer_order_encode(&o, &w), 0);
-		cr_expect_eq(peer_order_decode(type, w.data, w.len, &back, &err), -EBADMSG, "%s",
-			     peer_coord_name(type));
-	}
-}
-
-Test(peer_coord, ranks_that_cannot_be_are_not_brought)
-{
-	AUTO_WBUF struct wbuf w = {0};
-	struct peer_order o = an_order(PEER_RESTORE_FETCH), back;
-	struct err err = {0};
-	o.bring.holders[1].rank = RANK_MAX;
-	cr_assert_eq(peer_order_encode(&o, &w), 0);
-	cr_expect_eq(peer_order_decode(PEER_RESTORE_FETCH, w.data, w.len, &back, &err), -EBADMSG);
-	cr_expect(strstr(err.text, "RESTORE_FETCH message with rank"), "%s", err.text);
-}
-
 static void order_is_refused(const struct peer_order *o, const char *why)
 {
 	AUTO_WBUF struct wbuf w = {0};
@@ -427,6 +404,29 @@ static void order_is_refused(const struct peer_order *o, const char *why)
 	cr_assert_eq(peer_order_encode(o, &w), 0);
 	cr_expect_eq(peer_order_decode(o->type, w.data, w.len, &back, &err), -EBADMSG);
 	cr_expect(strstr(err.text, why), "%s", err.text);
+}
+
+Test(peer_coord, orders_without_an_epoch_or_a_reason_are_refused)
+{
+	for (enum peer_type type = PEER_ADOPT; type <= PEER_REJECT; type++)
+		order_is_refused(&(struct peer_order){.type = type, .job = "gpt"}, peer_coord_name(type));
+}
+
+Test(peer_coord, ranks_that_cannot_be_are_not_brought)
+{
+	struct peer_order o = an_order(PEER_RESTORE_FETCH);
+	o.bring.holders[1].rank = RANK_MAX;
+	order_is_refused(&o, "RESTORE_FETCH message with rank");
+}
+
+Test(peer_coord, what_is_asked_for_later_has_a_kind_and_a_number)
+{
+	struct peer_order o = an_order(PEER_HALT);
+	struct peer_report r = a_report(PEER_NODE_JOIN);
+	o.halt.number = 0;
+	order_is_refused(&o, "HALT message with number of a halt 0");
+	r.node_join.halt.kind = COMMAND_HALT;
+	refused(&r, "NODE_JOIN message with kind of halt");
 }
 
 Test(peer_coord, rollbacks_that_cannot_be_are_not_looked_by_and_no_node_is_told_to_go_back)
@@ -440,12 +440,7 @@ Test(peer_coord, rollbacks_that_cannot_be_are_not_looked_by_and_no_node_is_told_
 
 static void spill_is_refused(const struct peer_spill *spill, const char *why)
 {
-	AUTO_WBUF struct wbuf w = {0};
-	struct peer_order o = {.type = PEER_SPILL, .job = "gpt", .spill = *spill}, back;
-	struct err err = {0};
-	cr_assert_eq(peer_order_encode(&o, &w), 0);
-	cr_expect_eq(peer_order_decode(PEER_SPILL, w.data, w.len, &back, &err), -EBADMSG);
-	cr_expect(strstr(err.text, why), "%s", err.text);
+	order_is_refused(&(struct peer_order){.type = PEER_SPILL, .job = "gpt", .spill = *spill}, why);
 }
 
 Test(peer_coord, a_spill_that_cannot_be_is_refused)
