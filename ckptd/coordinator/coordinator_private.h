@@ -65,6 +65,7 @@ struct coord_spill {
 	enum coord_spill_state state;
 	struct step_id id, as;        /* which snapshot; the name under which it is written */
 	uint32_t waiting;             /* parts of which the order that runs is not answered */
+	uint64_t asked_ns;            /* when that was given last */
 	struct coord_spiller *owners; /* by node whose ranks they were; NULL: nothing is under way */
 	struct coord_sender *senders; /* by rank; NULL: nobody has said who holds copies */
 	uint32_t *had;                /* by rank: the node that had it, or COORD_NOBODY */

@@ -1,32 +1,17 @@
 /* What is newest in memory, written before the world changes: by the nodes that have it, and for those that are lost by who holds their
  * copies. It is written under the epoch that nobody has entered: no directory of that name was ever made, so that nobody who was given
  * up for lost, and lives, has one open. */
-#include "coordinator/coordinator_private.h"
+#include "coordinator/spill.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What one node's ranks had: who writes it, and how far he is. */
-struct coord_spiller {
-	uint32_t writer; /* COORD_NOBODY: there is nothing to write, or he is lost */
-	bool answered;   /* to the order that runs */
-	struct node_holdings holdings;
-	struct peer_part made;
-};
-
-/* The node from which the newest copies of a rank came. */
-struct coord_sender {
-	uint32_t node;
-	struct step_id id; /* epoch 0: nobody holds any */
-};
-
-#define each_owner(c, o)                                                                                               \
-	for (uint32_t o = 0; o < (c)->nnodes; o++)                                                                     \
-		if ((c)->spill.owners[o].writer != COORD_NOBODY)
+#define ASK_AGAIN_NS CLOCK_NS_PER_S
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
@@ -102,6 +87,7 @@ static void begin(struct coord *c, enum coord_spill_state state)
 {
 	c->spill.state = state;
 	c->spill.waiting = 0;
+	c->spill.asked_ns = clock_now();
 	each_owner(c, o)
 	{
 		c->spill.owners[o].answered = false;
@@ -200,20 +186,6 @@ static uint32_t find_owners(struct coord *c)
 
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
-void coord_spill_begin(struct coord *c)
-{
-	if (c->spill.state != SPILL_NONE && c->spill.state != SPILL_ENDED)
-		return;
-	if (c->persisting || c->restore.state != COORD_IDLE) {
-		c->spill.state = SPILL_NONE; /* it is yet to be done, also where another one has ended */
-		return;
-	}
-	coord_spill_free(c);
-	c->spill = (struct coord_spill){.state = SPILL_LOOK};
-	remember(c);
-	coord_look(c, UINT64_MAX);
-}
-
 /* Who holds most of the node's ranks. */
 static uint32_t best_holder(struct coord *c, uint32_t owner)
 {
@@ -288,6 +260,33 @@ static void gather(struct coord *c)
 	for (uint32_t o = 0; o < c->nnodes && r->state == SPILL_GATHER; o++)
 		if (r->owners[o].writer != COORD_NOBODY)
 			order_gather(c, o);
+}
+
+/* A node that does not know yet who coordinates pays no heed to an order, and may have no ranks of the job: then it does not say when it does. */
+static void ask_again(struct coord *c)
+{
+	if (clock_now() - c->spill.asked_ns < ASK_AGAIN_NS)
+		return;
+	c->spill.asked_ns = clock_now();
+	for (uint32_t o = 0; o < c->nnodes && c->spill.state == SPILL_GATHER; o++)
+		if (c->spill.owners[o].writer != COORD_NOBODY && !c->spill.owners[o].answered)
+			order_gather(c, o);
+}
+
+void coord_spill_begin(struct coord *c)
+{
+	if (c->spill.state == SPILL_GATHER)
+		ask_again(c);
+	if (c->spill.state != SPILL_NONE && c->spill.state != SPILL_ENDED)
+		return;
+	if (c->persisting || c->restore.state != COORD_IDLE) {
+		c->spill.state = SPILL_NONE; /* it is yet to be done, also where another one has ended */
+		return;
+	}
+	coord_spill_free(c);
+	c->spill = (struct coord_spill){.state = SPILL_LOOK};
+	remember(c);
+	coord_look(c, UINT64_MAX);
 }
 
 /* They have nobody who waits for a restore. */

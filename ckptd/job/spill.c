@@ -402,6 +402,8 @@ void spill_order(struct jobs *jobs, const char *job, const struct peer_spill *or
 	if (!jobs->peers->roster || order->owner >= jobs->peers->roster->n)
 		return;
 	if (order->phase == PEER_SPILL_GATHER) {
+		if (known)
+			return; /* it is repeated for who may not have heard it */
 		if (r)
 			keep(r); /* of an epoch that is over */
 		begin(jobs, job, order);
