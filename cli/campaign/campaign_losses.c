@@ -32,8 +32,10 @@ static int take_fault(struct campaign_losses *l, const json_t *line)
 	if (!more)
 		return -ENOMEM;
 	l->faults = more;
-	l->faults[l->nfaults++] = (struct campaign_span){
-		.from = from, .to = from + (uint64_t)(ms * 1e6), .spike = is(line, "kind", "loss-spike")};
+	l->faults[l->nfaults++] =
+		(struct campaign_span){.from = from,
+				       .to = from + (uint64_t)(ms * 1e6),
+				       .spike = is(line, "kind", "loss-spike") && is(line, "outcome", "fired")};
 	return 0;
 }
 
@@ -49,7 +51,7 @@ static int take_named(struct campaign_losses *l, const json_t *line)
 
 int campaign_losses_take(struct campaign_losses *l, const json_t *line)
 {
-	if (journal_is(line, "fault") && is(line, "outcome", "fired"))
+	if (journal_is(line, "fault"))
 		return take_fault(l, line);
 	if (journal_is(line, "loss") && is(line, "kind", "spike"))
 		return take_named(l, line);

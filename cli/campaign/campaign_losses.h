@@ -10,11 +10,11 @@
 /* From when a fault was caused until its outcome was known. */
 struct campaign_span {
 	uint64_t from, to;
-	bool spike;
+	bool spike; /* that has fired */
 };
 
 struct campaign_losses {
-	struct campaign_span *faults; /* that have fired */
+	struct campaign_span *faults; /* also those that have not fired: a spike is not waited for in their company */
 	size_t nfaults, room_faults;
 	uint64_t *named; /* when a daemon named a spike */
 	size_t nnamed, room_named;

@@ -222,6 +222,9 @@ Test(campaign_judge, a_spike_of_the_loss_that_nobody_named_is_found)
 			 "it was cut off");
 	cr_expect_str_eq(judge(LASTED("kill", "3000000", "1.0") LASTED("loss-spike", "5000000", "2.0") END), "losses ",
 			 "the other was over");
+	cr_expect_str_eq(judge("{\"event\":\"fault\",\"index\":1,\"kind\":\"flip-file\",\"outcome\":\"not-fired\","
+			       "\"wall_ns\":6000000,\"ms\":1}\n" LASTED("loss-spike", "5000000", "2.0") END),
+			 "", "it was not waited for, although the other had no effect");
 }
 
 Test(campaign_judge, what_is_left_behind_is_found)
