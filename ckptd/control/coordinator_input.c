@@ -49,7 +49,7 @@ static void tell_halt(struct coordinator_host *host)
 			host_give(host, n, &(struct peer_order){.type = PEER_HALT, .halt = host->halt});
 }
 
-/* The coordinator before this one may have been asked, or the node may not have been there. */
+/* The coordinator before this one may have been asked, or the node may not have been there. One that was lost may have given a number that was given again. */
 static void compare_halt(struct coordinator_host *host, uint32_t node, const struct peer_halt *said)
 {
 	bool newer = said->number > host->halt.number;
@@ -57,7 +57,7 @@ static void compare_halt(struct coordinator_host *host, uint32_t node, const str
 		host->halt = *said;
 	if (newer)
 		tell_halt(host);
-	else if (host->spread && said->number < host->halt.number)
+	else if (host->spread && !peer_halt_equal(said, &host->halt))
 		host_give(host, node, &(struct peer_order){.type = PEER_HALT, .halt = host->halt});
 }
 

@@ -91,7 +91,8 @@ int halt_request(struct job *job, const struct wire_command *command, struct wir
 
 void halt_hear(struct job *job, const struct peer_halt *later)
 {
-	if (later->number <= job->halt.later.number)
+	struct peer_halt was = job->halt.later;
+	if (later->number < was.number || peer_halt_equal(later, &was))
 		return;
 	job->halt.later = *later;
 	if (!job->stop)

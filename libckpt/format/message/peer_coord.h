@@ -49,6 +49,11 @@ struct peer_halt {
 	uint64_t before_ns; /* since the Unix epoch */
 };
 
+static inline bool peer_halt_equal(const struct peer_halt *a, const struct peer_halt *b)
+{
+	return a->number == b->number && a->kind == b->kind && a->before_ns == b->before_ns;
+}
+
 struct peer_node_join {
 	uint32_t world, nranks;
 	uint32_t plan;             /* that gave them (ckptd/coordinator/assignment.h); 0: none did */

@@ -168,6 +168,9 @@ Test(halt, the_next_coordinator_hears_of_it_from_who_knows_it_last)
 	cr_expect_eq(job.halt.later.number, 4);
 	ask(COMMAND_HALT_AFTER);
 	cr_expect_eq(job.halt.later.number, 5);
+	job.halt.later.kind = COMMAND_HALT_BEFORE; /* by a coordinator that was lost with all others it had told */
+	participation_join(&job);
+	cr_expect(job.halt.later.number == 5 && job.halt.later.kind == COMMAND_HALT_AFTER);
 }
 
 Test(halt, what_is_left_of_a_job_that_has_ended_asks_nothing_of_the_next_one)

@@ -425,6 +425,8 @@ Test(peer_coord, what_is_asked_for_later_has_a_kind_and_a_number)
 	struct peer_report r = a_report(PEER_NODE_JOIN);
 	o.halt.number = 0;
 	order_is_refused(&o, "HALT message with number of a halt 0");
+	o.halt.number = UINT64_MAX;
+	order_is_refused(&o, "number of a halt");
 	r.node_join.halt.kind = COMMAND_HALT;
 	refused(&r, "NODE_JOIN message with kind of halt");
 }
