@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE_BYTES_MAX = 1 << 14 };
+enum { LINE_BYTES_MAX = 1 << 14, NOTED_MAX = 1 << 16 /* of a kind, by who reads it */ };
 
 /* A line that was cut in the middle is none: the next one must not go on in it. */
 static int drop_cut_line(int fd)
@@ -89,4 +89,15 @@ uint32_t journal_nodes(const json_t *line)
 {
 	uint64_t n = journal_number(line, "nodes");
 	return n >= 1 && n <= CAMPAIGN_NODES_MAX ? (uint32_t)n : 1;
+}
+
+void *journal_grown(void *list, size_t n, size_t *room, size_t size)
+{
+	if (n < *room)
+		return list;
+	size_t more = *room ? 2 * *room : 64;
+	void *now = more <= NOTED_MAX ? realloc(list, more * size) : NULL;
+	if (now)
+		*room = more;
+	return now;
 }

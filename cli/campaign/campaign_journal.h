@@ -43,4 +43,7 @@ uint64_t journal_number(const json_t *line, const char *key);
 /* Of its begin: on how many nodes, at least 1. */
 uint32_t journal_nodes(const json_t *line);
 
+/* The list, with room for one more than its n elements of `size` bytes; NULL: there is no memory, or a journal notes no more. *room: how many it has room for. */
+void *journal_grown(void *list, size_t n, size_t *room, size_t size);
+
 #endif

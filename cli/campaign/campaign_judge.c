@@ -21,7 +21,7 @@ enum { JUDGE_DURABLE, JUDGE_INTACT, JUDGE_RESTORED, JUDGE_PARAMETERS, JUDGE_HANG
 static const char *const names[JUDGE_INVARIANTS] = {"durable", "intact", "restored", "parameters",
 						    "hangs",   "left",   "losses"};
 
-enum { LINE_BYTES_MAX = 1 << 16, NOTED_MAX = 1 << 16 };
+enum { LINE_BYTES_MAX = 1 << 16 };
 #define BACK_NS 60000000000ull /* a fault that makes training go back does so within this time */
 
 struct durable {
@@ -72,17 +72,6 @@ static void broken(struct invariant *v, const char *fmt, ...)
 	v->held = false;
 }
 
-static void *grown(void *list, size_t n, size_t *room, size_t size)
-{
-	if (n < *room)
-		return list;
-	size_t more = *room ? 2 * *room : 64;
-	void *now = more <= NOTED_MAX ? realloc(list, more * size) : NULL;
-	if (now)
-		*room = more;
-	return now;
-}
-
 /* What each node has of its own: "spans", or "node-1.spans" where there are several. */
 static void path_of(const struct judge *j, uint32_t node, const char *name, char dst[PATH_MAX])
 {
@@ -102,7 +91,7 @@ static bool is(const json_t *line, const char *key, const char *text)
 
 static int take_durable(struct judge *j, const json_t *line)
 {
-	void *more = grown(j->durables, j->ndurables, &j->room, sizeof(*j->durables));
+	void *more = journal_grown(j->durables, j->ndurables, &j->room, sizeof(*j->durables));
 	if (!more)
 		return -ENOMEM;
 	j->durables = more;
@@ -141,7 +130,7 @@ static int take_hit(struct judge *j, const json_t *line)
 	const char *which = text ? strstr(text, "step ") : NULL;
 	if (!which || sscanf(which, "step %" SCNu64 " of epoch %" SCNu32, &id.step, &id.epoch) != 2)
 		return 0;
-	void *more = grown(j->hit, j->nhit, &j->room_hit, sizeof(*j->hit));
+	void *more = journal_grown(j->hit, j->nhit, &j->room_hit, sizeof(*j->hit));
 	if (!more)
 		return -ENOMEM;
 	j->hit = more;
@@ -154,7 +143,7 @@ static int take_cut(struct judge *j, const json_t *line)
 {
 	if (2 * journal_number(line, "for_ms") < j->hang_ms)
 		return 0;
-	void *more = grown(j->cuts, j->ncuts, &j->room_cuts, sizeof(*j->cuts));
+	void *more = journal_grown(j->cuts, j->ncuts, &j->room_cuts, sizeof(*j->cuts));
 	if (!more)
 		return -ENOMEM;
 	j->cuts = more;
@@ -205,7 +194,7 @@ static int take_fault(struct judge *j, const json_t *line)
 		return take_hit(j, line);
 	if (!is(line, "kind", "nan") && !is(line, "kind", "flip"))
 		return 0;
-	void *more = grown(j->backs, j->nbacks, &j->room_backs, sizeof(*j->backs));
+	void *more = journal_grown(j->backs, j->nbacks, &j->room_backs, sizeof(*j->backs));
 	if (!more)
 		return -ENOMEM;
 	j->backs = more;

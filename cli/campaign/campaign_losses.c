@@ -5,28 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTED_MAX = 1 << 16 };
-
 static bool is(const json_t *line, const char *key, const char *text)
 {
 	const char *value = json_string_value(json_object_get(line, key));
 	return value && !strcmp(value, text);
 }
 
-static void *grown(void *list, size_t n, size_t *room, size_t size)
-{
-	if (n < *room)
-		return list;
-	size_t more = *room ? 2 * *room : 64;
-	void *now = more <= NOTED_MAX ? realloc(list, more * size) : NULL;
-	if (now)
-		*room = more;
-	return now;
-}
-
 static int take_fault(struct campaign_losses *l, const json_t *line)
 {
-	void *more = grown(l->faults, l->nfaults, &l->room_faults, sizeof(*l->faults));
+	void *more = journal_grown(l->faults, l->nfaults, &l->room_faults, sizeof(*l->faults));
 	uint64_t from = journal_number(line, "wall_ns");
 	double ms = json_number_value(json_object_get(line, "ms"));
 	if (!more)
@@ -41,7 +28,7 @@ static int take_fault(struct campaign_losses *l, const json_t *line)
 
 static int take_named(struct campaign_losses *l, const json_t *line)
 {
-	void *more = grown(l->named, l->nnamed, &l->room_named, sizeof(*l->named));
+	void *more = journal_grown(l->named, l->nnamed, &l->room_named, sizeof(*l->named));
 	if (!more)
 		return -ENOMEM;
 	l->named = more;
