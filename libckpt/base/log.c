@@ -42,6 +42,11 @@ void log_init(const char *name)
 	log_warn("CKPT_LOG=%s is not one of error, warn, info, debug: using info", word);
 }
 
+void log_set_name(const char *name)
+{
+	current_name = name;
+}
+
 void log_set_level(enum log_level level)
 {
 	current_level = level;

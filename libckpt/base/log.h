@@ -10,6 +10,8 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 /* Reads CKPT_LOG=error|warn|info|debug; an unknown word is reported and leaves the default (info); and CKPT_LOG_FORMAT=text|json. The name (static
  * storage) is printed in each line; NULL prints none. */
 void log_init(const char *name);
+/* Another name from now on; static storage, as log_init's. */
+void log_set_name(const char *name);
 void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 

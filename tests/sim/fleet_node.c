@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "cluster/member.h"
 #include "config/file.h"
 #include "control/coordinator_host.h"
@@ -395,11 +396,22 @@ static bool now_and_then(bool all)
 	return all || rng_chance(world_rng(), 50);
 }
 
+/* Whose the next lines of the log are, and when they were written as the simulated clock has it. */
+static void name_log(const struct fleet_node *n)
+{
+	static char name[32];
+	if (log_get_level() < LOG_INFO)
+		return;
+	snprintf(name, sizeof(name), "%.6f node %u", (double)clock_now() / 1e9, n->id);
+	log_set_name(name);
+}
+
 bool fleet_turn(struct fleet_node *n, bool all)
 {
 	int done = 0;
 	if (!n->up || clock_now() < n->frozen_ns)
 		return false;
+	name_log(n);
 	if (n->daemon.storage.disk && now_and_then(all))
 		done += disk_poll(n->daemon.storage.disk, 0);
 	if (now_and_then(all))
