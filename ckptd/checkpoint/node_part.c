@@ -358,7 +358,7 @@ void node_part_abort(struct node_part *c, int rc, const char *why)
 
 void node_part_clear(struct node_part *c, uint64_t maker)
 {
-	if (c->cleared || !c->rc)
+	if (c->cleared || (!c->rc && !is_cleanup(c->state)))
 		return;
 	c->cleared = true;
 	c->kept = !maker || maker != c->maker;

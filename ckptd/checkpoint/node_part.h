@@ -149,7 +149,7 @@ void node_part_end(struct node_part *c);
 /* Gives up: what is in flight is awaited, then `failed` is called. Of a prepared one only by order. */
 void node_part_abort(struct node_part *c, int rc, const char *why);
 /* What has failed, or is still stopping, is to go: what it wrote is deleted, if it wrote in the directory of this maker (0: of nobody). Then
- * done is called. */
+ * done is called. Of what ends as it is nothing is deleted: done is called as it would have been, and `cleared` says that this was asked. */
 void node_part_clear(struct node_part *c, uint64_t maker);
 void node_part_free(struct node_part *c);
 const char *node_part_state_name(enum node_part_state state);

@@ -312,7 +312,7 @@ static void failed(struct node_part *c)
 static void done(struct node_part *c)
 {
 	struct spill *r = c->arg;
-	bool cleared = c->rc && !r->abandoned;
+	bool cleared = (c->rc || c->cleared) && !r->abandoned;
 	r->commit = NULL;
 	node_part_free(c);
 	if (cleared)

@@ -223,7 +223,7 @@ static void commit_done(struct node_part *c)
 	struct snapshot *s = c->arg;
 	struct saves *saves = s->saves;
 	saves->committing = NULL;
-	if (c->rc)
+	if (c->rc || c->cleared)
 		saves_cleared(saves, s->id);
 	else
 		previous_take(&saves->previous, c);

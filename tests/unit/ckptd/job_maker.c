@@ -180,7 +180,7 @@ static void directory_over(struct directory *s)
 	free(alone);
 }
 
-const struct directory *maker_directory(const struct node_part *c)
+struct directory *maker_directory(const struct node_part *c)
 {
 	const struct alone *alone = c->arg;
 	return alone->directory;

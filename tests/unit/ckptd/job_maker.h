@@ -30,6 +30,6 @@ struct node_part;
 struct directory;
 void maker_commit(struct node_part *c);
 /* Until done. NULL: it has ended. */
-const struct directory *maker_directory(const struct node_part *c);
+struct directory *maker_directory(const struct node_part *c);
 
 #endif

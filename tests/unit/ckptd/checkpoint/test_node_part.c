@@ -175,6 +175,30 @@ Test(commit, one_that_is_given_up_while_it_waits_leaves_nothing)
 	cr_assert_eq(found(CHECKPOINT_COMMITTED) + found(CHECKPOINT_PARTIAL), 0u);
 }
 
+static void end_and_clear(struct node_part *c)
+{
+	node_part_clear(c, MAKER_NUMBER);
+	cr_expect_not(c->cleared, "nobody has said that it failed");
+	node_part_end(c);
+	cr_assert(!finished && c->state > NODE_PART_STOPPED && c->state < NODE_PART_DONE);
+	node_part_clear(c, MAKER_NUMBER);
+}
+
+/* A node that has gone on by another plan leaves what it has prepared as it is. Who clears the directory away waits for it all the same. */
+Test(commit, one_that_ends_as_it_is_says_that_it_was_to_go)
+{
+	struct node_part *c = start(true);
+	c->prepared = end_and_clear;
+	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
+	while (c->state != NODE_PART_DONE && clock_now() < deadline)
+		disk_poll(disk, deadline);
+	cr_expect(c->cleared && !c->rc);
+	directory_drop(maker_directory(c), -ECANCELED, "given up");
+	run();
+	node_part_free(c);
+	cr_expect_eq(found(CHECKPOINT_COMMITTED), 0u);
+}
+
 static void remove_job(void)
 {
 	char dir[SCRATCH_MAX + 8];
