@@ -41,12 +41,10 @@ void resize_place(struct jobs *jobs, struct wire_hello *hello, int pid)
 		struct rank *rank = &job->ranks[r];
 		if (rank->pid != pid || rank->hello_received || rank->id == RANK_MAX)
 			continue;
-		if (rank->id == hello->rank && job->world == hello->world)
-			return;
-		rank->moved = true;
+		rank->moved = rank->moved || rank->id != hello->rank || job->world != hello->world;
 		hello->rank = rank->id;
 		hello->world = job->world;
-		hello->local_world = job->nlocal;
+		hello->local_world = job->nlocal; /* others may be here than when it was started */
 		return;
 	}
 }
