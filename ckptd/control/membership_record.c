@@ -94,6 +94,13 @@ void membership_joins_by(struct control *control, const char *job, uint32_t node
 		membership_tell_plan(m, node, true);
 }
 
+/* Who is given no ranks by the next plan is told so, also if it has not spoken until then: its launcher may be gone. */
+static void suppose_ranks(struct membership *m)
+{
+	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
+		m->has_ranks[n] = m->has_ranks[n] || m->assignment.nodes[n].awaited;
+}
+
 bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan)
 {
 	const struct plan_record *p = &m->record;
@@ -114,6 +121,7 @@ bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan)
 	m->wait_ns = membership_return_patience(m);
 	m->gone = m->parted = true; /* who does not come back was lost, for all that is known here */
 	membership_make_room(m, m->assignment.world, node);
+	suppose_ranks(m);
 	return true;
 }
 
