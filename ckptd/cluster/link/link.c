@@ -256,6 +256,11 @@ bool link_is_dry(const struct link *l)
 	return l->state == LINK_OPEN && !l->have && !SSL_has_pending(l->ssl);
 }
 
+void link_read_ahead(struct link *l)
+{
+	SSL_set_read_ahead(l->ssl, 1);
+}
+
 bool link_has_room(const struct link *l, size_t len)
 {
 	return l->state == LINK_OPEN && FRAME_HEAD + len <= LINK_OUT - l->out_len;

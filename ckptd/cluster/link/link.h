@@ -67,6 +67,9 @@ int link_read(struct link *l, struct frame *out);
 bool link_has_room(const struct link *l, size_t len);
 /* Nothing of what has come so far is left: more of it is told by the descriptor. */
 bool link_is_dry(const struct link *l);
+/* A record takes one call of the kernel's instead of two, and more may be read than link_read() asks for: not where link_get() takes what follows
+ * frames. */
+void link_read_ahead(struct link *l);
 void link_write(struct link *l, enum frame_kind kind, const void *body, size_t len);
 /* Sends what was written, as far as the network takes it. -ECONNRESET. */
 int link_flush(struct link *l);

@@ -116,6 +116,7 @@ static void take_link(struct peer *p, struct link *l, const struct hello *hello)
 	p->reachable = p->net->way->reach(p);
 	peer_set_open(p, true);
 	p->told_rumours = false;
+	link_read_ahead(l);
 	net_read_again(p->net, l); /* more may have come with its hello */
 }
 

@@ -275,8 +275,8 @@ static void turn(struct net *net)
 	did |= !net->read && read_links(net, 0);
 	net->read = false;
 	did |= rail_look(net);
-	bool waiting = push_busy(net);
 	tick(net);
+	bool waiting = push_busy(net); /* what the tick asks, too */
 	free_buried(net);
 	if (did || list_empty(&net->busy) == waiting)
 		return;
