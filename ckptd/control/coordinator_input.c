@@ -17,9 +17,14 @@ static void forget_halt(struct coordinator_host *host)
 
 /* Of a job that is on its way out, nobody needs the host. One whose ranks have not finished may go on with others: who comes when nobody is left
  * begins another life of it, and is not to end. */
-static void leave(struct coordinator_host *host, uint32_t node, bool finished)
+static void leave(struct coordinator_host *host, uint32_t node, enum peer_leave why)
 {
 	bool last = coord_leave(host->coord, node) && !coord_view(host->coord).attending;
+	bool finished = why == PEER_RANKS_FINISHED;
+	if (why == PEER_RANKS_COME_AGAIN) {
+		membership_deserted(host->control, host->job, node, false);
+		return;
+	}
 	bool goes_on = finished ? membership_left(host->control, host->job, node)
 				: membership_deserted(host->control, host->job, node, last);
 	if (last && !goes_on)
@@ -102,7 +107,7 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 {
 	switch (r->type) {
 	case PEER_LEAVE:
-		leave(host, from.node, r->finished);
+		leave(host, from.node, r->leave);
 		return;
 	case PEER_REQUEST:
 		asked(host, from, &r->request.command);

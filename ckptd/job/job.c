@@ -160,7 +160,7 @@ bool job_finished(const struct job *job)
 	return job->nlocal;
 }
 
-void job_free(struct job *job)
+static void release(struct job *job, bool comes_again)
 {
 	former_park(&job->jobs->formers, job->former);
 	job->former = NULL;
@@ -174,9 +174,14 @@ void job_free(struct job *job)
 		rank_end(&job->ranks[r]);
 	list_remove(&job->link);
 	if (job->nlocal)
-		participation_leave(job);
+		participation_leave(job, comes_again);
 	free(job->ranks);
 	free(job);
+}
+
+void job_free(struct job *job)
+{
+	release(job, false);
 }
 
 /* ---- hello ----------------------------------------------------------------------------------------------------- */
@@ -274,7 +279,7 @@ static int replace_job(struct job *job, const struct wire_hello *hello, bool out
 	log_info("job %s: world size changes from %u (%u here) to %u (%u here)", job->name, job->world, job->nlocal,
 		 hello->world, local_world(hello));
 	end_sessions(job);
-	job_free(job);
+	release(job, outdated);
 	former_park(&jobs->formers, former);
 	return 0;
 }

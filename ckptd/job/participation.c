@@ -90,9 +90,12 @@ int participation_take(struct job *job, uint32_t plan, struct err *err)
 	return rc;
 }
 
-void participation_leave(struct job *job)
+void participation_leave(struct job *job, bool comes_again)
 {
-	participant_say(job, &(struct peer_report){.type = PEER_LEAVE, .finished = job_finished(job)});
+	enum peer_leave why = comes_again         ? PEER_RANKS_COME_AGAIN
+			      : job_finished(job) ? PEER_RANKS_FINISHED
+						  : PEER_RANKS_LOST;
+	participant_say(job, &(struct peer_report){.type = PEER_LEAVE, .leave = why});
 }
 
 /* Somebody comes from the epoch that the coordinator has told of, and nobody here has entered that: an earlier life of it has given it, too. */

@@ -15,8 +15,8 @@ int participation_take(struct job *job, uint32_t plan, struct err *err);
 void participation_join(const struct job *job);
 /* The same, some time after the coordinator has refused this node for what may be over by now. */
 void participation_tick(struct job *job);
-/* The job ends here. */
-void participation_leave(struct job *job);
+/* The ranks of the job that are here go. comes_again: others come in their place, as soon as the launcher has said by which plan. */
+void participation_leave(struct job *job, bool comes_again);
 
 void participation_knows(struct job *job, enum coord_witness witness, uint32_t epoch);
 /* With the blobs of the job that the ranks have; the rest is the caller's. */

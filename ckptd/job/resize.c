@@ -299,7 +299,7 @@ static void follow(struct job *job)
 	if (job->nlocal)
 		take_participant(job);
 	else if (had)
-		participation_leave(job);
+		participation_leave(job, false);
 	if (resize->quiesce_next == plan.number)
 		resize_quiesce(job, plan.number);
 	if (resize->quiesce_next <= plan.number)
@@ -333,7 +333,7 @@ static void turn_out(struct job *job, const struct wire_offer *offer)
 		dismiss(job, &job->ranks[r], !resize_keeps_alive(offer, job->ranks[r].id));
 	free(job->ranks);
 	job->ranks = ranks;
-	participation_leave(job);
+	participation_leave(job, true);
 }
 
 static void resume(struct job *job, const struct wire_offer *offer)

@@ -174,7 +174,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		put_node_join(out, &m->node_join);
 		break;
 	case PEER_LEAVE:
-		wbuf_u8(out, m->finished);
+		wbuf_u8(out, (uint8_t)m->leave);
 		break;
 	case PEER_RANK_JOIN:
 	case PEER_LOST:
@@ -248,7 +248,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		get_node_join(r, &m->node_join);
 		return;
 	case PEER_LEAVE:
-		m->finished = get_bool(r);
+		m->leave = (enum peer_leave)rbuf_u8(r);
 		return;
 	case PEER_RANK_JOIN:
 	case PEER_LOST:
@@ -335,6 +335,8 @@ static int check_report(const struct peer_report *m, struct err *err)
 	switch (m->type) {
 	case PEER_NODE_JOIN:
 		return check_node_join(&m->node_join, err);
+	case PEER_LEAVE:
+		return m->leave >= PEER_LEAVE_END ? peer_bad(m->type, err, "why", m->leave) : 0;
 	case PEER_RANK_JOIN:
 	case PEER_LOST:
 	case PEER_RANK_NOT_BACK:

@@ -269,6 +269,14 @@ struct peer_pace {
 	} of[WIRE_LOCAL_MAX];       /* by rising rank */
 };
 
+/* Why a node leaves. */
+enum peer_leave {
+	PEER_RANKS_LOST = 0, /* or they are others' by now */
+	PEER_RANKS_FINISHED,
+	PEER_RANKS_COME_AGAIN, /* by a plan that its launcher knows: the node says next which that is */
+	PEER_LEAVE_END
+};
+
 /* From a node. */
 struct peer_report {
 	enum peer_type type;
@@ -276,7 +284,7 @@ struct peer_report {
 	uint32_t epoch; /* that the node is in; 0: none yet */
 	union {
 		struct peer_node_join node_join;
-		bool finished; /* LEAVE: its ranks have; else they are lost, or others' by now */
+		enum peer_leave leave;
 		struct peer_node_ready joining;
 		struct peer_rank rank;
 		uint64_t

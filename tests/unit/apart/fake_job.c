@@ -187,10 +187,11 @@ int participation_take(struct job *job, uint32_t plan, struct err *err)
 	return fake_participant.take_rc ? err_set(err, fake_participant.take_rc, "not yet") : 0;
 }
 
-void participation_leave(struct job *job)
+void participation_leave(struct job *job, bool comes_again)
 {
 	(void)job;
 	fake_participant.left++;
+	fake_participant.comes_again = comes_again;
 }
 
 void participant_capacity(const struct job *job, const struct peer_capacity *assignment)

@@ -31,6 +31,7 @@ void fake_sent(uint32_t rank, int rc, const char *text);
 /* participant/participant.h */
 extern struct fake_participant {
 	unsigned uncopied, reached, assignments, quiesced, attended, taken, left;
+	bool comes_again;
 	struct step_id id;
 	enum level_shown level;
 	struct peer_capacity assignment;

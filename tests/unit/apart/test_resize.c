@@ -406,7 +406,7 @@ Test(resize, who_has_come_in_the_place_of_another_rank_is_turned_out)
 	cr_expect(job_rank(&job, 2) && job_rank(&job, 3) && !job_rank(&job, 0));
 	cr_expect_eq(fake_client.detached, detached + EACH, "all come again");
 	cr_expect(resize_let_go(&job, 100) && !resize_let_go(&job, 101), "but for him");
-	cr_expect(fake_participant.left == 1 && fake_participant.assignment.plan == 3 &&
+	cr_expect(fake_participant.left == 1 && fake_participant.comes_again && fake_participant.assignment.plan == 3 &&
 		  fake_participant.assignment.n == EACH);
 }
 

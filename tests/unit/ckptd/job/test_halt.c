@@ -78,7 +78,7 @@ Test(halt, nor_that_of_a_job_whose_ranks_are_planned)
 	job.resize.plan = 1;
 	participation_join(&job);
 	host_report(&here.control, 0, true, &ask);
-	participation_leave(&job);
+	participation_leave(&job, false);
 	cr_assert(host_has(&here.control, "main") && !host_view(&here.control, "main").attending);
 	come_back();
 	cr_assert_eq(host_view(&here.control, "main").attending, 2u);

@@ -40,6 +40,19 @@ Test(participation, who_is_refused_for_what_passes_joins_again)
 	cr_expect_eq(job.epoch, 1u);
 }
 
+/* The launcher has brought a plan that this daemon did not know: its ranks come as others, and nobody is to forget what he holds for the job. */
+Test(participation, whose_ranks_come_again_does_not_end_the_job)
+{
+	participation_join(&job);
+	wait_for_epoch();
+	participation_leave(&job, true);
+	cr_expect(host_has(&here.control, "main") && !host_view(&here.control, "main").attending);
+	participation_join(&job);
+	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
+	participation_leave(&job, false);
+	cr_expect_not(host_has(&here.control, "main"));
+}
+
 static unsigned lines_in(FILE *log, const char *word)
 {
 	char line[1024];
@@ -62,7 +75,7 @@ Test(participation, a_refusal_that_lasts_is_logged_when_it_is_new)
 	other(PEER_LEAVE);
 	participation_join(&job);
 	wait_for_epoch();
-	participation_leave(&job);
+	participation_leave(&job, false);
 	other(PEER_NODE_JOIN);
 	participation_join(&job);
 	cr_expect_eq(lines_in(log, "runs with world size 6"), 4u, "it was over meanwhile");

@@ -307,7 +307,7 @@ Test(queue, a_save_that_waits_fails_when_its_copy_is_found_damaged)
 	const struct save_record *r = &job.save_stats.saves[job.save_stats.nsaves - 1];
 	cr_expect_eq(r->id.step, 2);
 	cr_expect_eq(r->rc, -EBADMSG, "who waits for it would never hear of it");
-	participation_leave(&job);
+	participation_leave(&job, false);
 }
 
 Test(queue, what_is_found_damaged_while_it_is_written_is_given_up_until_it_is_prepared)
@@ -327,5 +327,5 @@ Test(queue, what_is_found_damaged_while_it_is_written_is_given_up_until_it_is_pr
 		s->commit = NULL;
 		writing(s);
 	}
-	participation_leave(&job);
+	participation_leave(&job, false);
 }

@@ -38,7 +38,7 @@ static struct peer_report a_report(enum peer_type type)
 						      .halt = {4, COMMAND_HALT_BEFORE, 1ull << 60}};
 		break;
 	case PEER_LEAVE:
-		r.finished = true;
+		r.leave = PEER_RANKS_COME_AGAIN;
 		break;
 	case PEER_RANK_JOIN:
 	case PEER_LOST:
@@ -394,6 +394,9 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r.epoch = EPOCH_MAX + 1;
 	snprintf(r.job, sizeof(r.job), "gpt");
 	refused(&r, "epoch 10000");
+	r = a_report(PEER_LEAVE);
+	r.leave = PEER_LEAVE_END;
+	refused(&r, "LEAVE message with why 3");
 }
 
 static void order_is_refused(const struct peer_order *o, const char *why)
