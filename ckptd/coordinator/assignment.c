@@ -14,7 +14,8 @@ int assignment_init(struct assignment *c, uint32_t nnodes, uint32_t want, uint32
 	c->node = calloc(want, sizeof(*c->node));
 	c->home = calloc(want, sizeof(*c->home));
 	c->was = calloc(want, sizeof(*c->was));
-	if (c->nodes && c->node && c->home && c->was)
+	c->sorted = calloc(nnodes, sizeof(*c->sorted));
+	if (c->nodes && c->node && c->home && c->was && c->sorted)
 		return 0;
 	assignment_free(c);
 	return -ENOMEM;
@@ -26,6 +27,7 @@ void assignment_free(struct assignment *c)
 	free(c->node);
 	free(c->home);
 	free(c->was);
+	free(c->sorted);
 	*c = (struct assignment){0};
 }
 
@@ -40,7 +42,7 @@ static void invalidate_plan(struct assignment *c, uint32_t rank)
 void assignment_adopt(struct assignment *c, uint32_t number, uint32_t world)
 {
 	for (uint32_t n = 0; n < c->nnodes; n++) {
-		c->nodes[n].has = 0;
+		c->nodes[n].has = c->nodes[n].home = 0;
 		c->nodes[n].awaited = false;
 	}
 	for (uint32_t r = 0; r < world; r++) {
@@ -56,9 +58,12 @@ void assignment_recall(struct assignment *c, uint32_t number, uint32_t world, co
 	assignment_adopt(c, number, world);
 	memcpy(c->home, home, world * sizeof(*home));
 	memcpy(c->was, was, world * sizeof(*was));
-	for (uint32_t r = 0; r < world; r++)
-		if (home[r] != ASSIGNMENT_NOBODY)
-			c->nodes[home[r]].awaited = true;
+	for (uint32_t r = 0; r < world; r++) {
+		if (home[r] == ASSIGNMENT_NOBODY)
+			continue;
+		c->nodes[home[r]].awaited = true;
+		c->nodes[home[r]].home++;
+	}
 }
 
 void assignment_take_up(struct assignment *c, uint32_t node)
@@ -70,6 +75,14 @@ void assignment_take_up(struct assignment *c, uint32_t node)
 		c->node[r] = node;
 		c->nodes[node].has++;
 	}
+}
+
+static void set_home(struct assignment *c, uint32_t rank, uint32_t node)
+{
+	if (c->home[rank] != ASSIGNMENT_NOBODY)
+		c->nodes[c->home[rank]].home--;
+	c->home[rank] = node;
+	c->nodes[node].home++;
 }
 
 static bool named(const uint32_t *ranks, uint32_t n, uint32_t rank)
@@ -89,7 +102,8 @@ void assignment_claim(struct assignment *c, uint32_t node, const uint32_t *ranks
 	for (uint32_t i = 0; i < n; i++) {
 		if (ranks[i] >= c->world || c->node[ranks[i]] != ASSIGNMENT_NOBODY)
 			continue;
-		c->node[ranks[i]] = c->home[ranks[i]] = node;
+		c->node[ranks[i]] = node;
+		set_home(c, ranks[i], node);
 		c->nodes[node].has++;
 	}
 }
@@ -241,36 +255,68 @@ static uint32_t gap_length(const struct assignment *c, uint32_t gap, uint32_t wo
 	return end - gap;
 }
 
+static uint32_t take(struct assignment *c, uint32_t node, uint32_t gap, uint32_t ranks)
+{
+	uint32_t n = (uint32_t)min_u64(ranks, room(&c->nodes[node]));
+	for (uint32_t i = 0; i < n; i++)
+		c->node[gap + i] = node;
+	c->nodes[node].has += n;
+	return n;
+}
+
+/* Whose turn it is first, of these who has the most room, of these the first. */
+static int by_room(const void *x, const void *y, void *arg)
+{
+	const struct assignment_node *nodes = arg;
+	uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
+	const struct assignment_node *a = &nodes[i], *b = &nodes[k];
+	if (turn(a) != turn(b))
+		return turn(a) < turn(b) ? -1 : 1;
+	if (room(a) != room(b))
+		return room(a) > room(b) ? -1 : 1;
+	return i < k ? -1 : i > k;
+}
+
+/* A gap that is larger than the room of any node whose turn it is: they take all that they can, in this order, until it is not. How many ranks
+ * of it have a node then. */
+static uint32_t fill_by_many(struct assignment *c, uint32_t gap, uint32_t ranks)
+{
+	uint32_t n = 0, filled = 0;
+	for (uint32_t i = 0; i < c->nnodes; i++)
+		if (room(&c->nodes[i]))
+			c->sorted[n++] = i;
+	qsort_r(c->sorted, n, sizeof(*c->sorted), by_room, c->nodes);
+	for (uint32_t i = 0; i < n && room(&c->nodes[c->sorted[i]]) < ranks - filled; i++)
+		filled += take(c, c->sorted[i], gap + filled, ranks - filled);
+	return filled;
+}
+
 /* New processes for the gaps that are left: as many are offered. */
 static void fill(struct assignment *c, uint32_t world)
 {
 	for (uint32_t gap = next_gap(c, 0, world); gap < world; gap = next_gap(c, gap, world)) {
-		uint32_t ranks = gap_length(c, gap, world), node = choose(c, ranks);
-		for (uint32_t i = 0; i < ranks && room(&c->nodes[node]); i++) {
-			c->node[gap + i] = node;
-			c->nodes[node].has++;
-		}
+		uint32_t ranks = gap_length(c, gap, world), node = choose(c, ranks), filled = 0;
+		if (room(&c->nodes[node]) < ranks)
+			filled = fill_by_many(c, gap, ranks);
+		if (filled < ranks)
+			take(c, choose(c, ranks - filled), gap + filled, ranks - filled);
 	}
 }
 
 /* ---- ranks that stay together -------------------------------------------------------------------------------------- */
 
-/* Ranks whose home that is; lost: of them those without a process. */
-static uint32_t ranks_of(const struct assignment *c, uint32_t home, uint32_t *lost)
-{
-	uint32_t n = 0;
-	*lost = 0;
-	for (uint32_t r = 0; r < c->world; r++) {
-		n += c->home[r] == home;
-		*lost += c->home[r] == home && c->node[r] == ASSIGNMENT_NOBODY;
-	}
-	return n;
-}
-
 uint32_t assignment_home(const struct assignment *c, uint32_t node)
 {
-	uint32_t lost;
-	return ranks_of(c, node, &lost);
+	return c->nodes[node].home;
+}
+
+static void count_lost(struct assignment *c)
+{
+	for (uint32_t n = 0; n < c->nnodes; n++)
+		c->nodes[n].lost = 0;
+	for (uint32_t r = 0; r < c->world; r++)
+		if (c->home[r] != ASSIGNMENT_NOBODY && c->node[r] == ASSIGNMENT_NOBODY)
+			c->nodes[c->home[r]].lost++;
 }
 
 static void move_home(struct assignment *c, uint32_t home, uint32_t to)
@@ -286,6 +332,7 @@ static void move_home(struct assignment *c, uint32_t home, uint32_t to)
 		c->was[r] = ASSIGNMENT_NEW;
 		c->nodes[to].has++;
 	}
+	c->nodes[home].lost = 0;
 }
 
 static uint32_t choose_for_all(const struct assignment *c, uint32_t ranks)
@@ -300,25 +347,29 @@ static uint32_t choose_for_all(const struct assignment *c, uint32_t ranks)
 }
 
 /* It is avoided, has lost all of its ranks, and somebody else has room for them. */
-static bool is_replaced(const struct assignment *c, uint32_t node, uint32_t ranks, uint32_t lost)
+static bool is_replaced(const struct assignment *c, uint32_t node)
 {
-	uint32_t to = c->nodes[node].avoided && lost == ranks ? choose_for_all(c, ranks) : ASSIGNMENT_NOBODY;
+	const struct assignment_node *n = &c->nodes[node];
+	uint32_t to = n->avoided && n->lost == n->home ? choose_for_all(c, n->home) : ASSIGNMENT_NOBODY;
 	return to != ASSIGNMENT_NOBODY && !c->nodes[to].avoided;
 }
 
 /* In a world that keeps its size. Those that have the room themselves come first: nobody else is to get it. */
 static void keep_together(struct assignment *c)
 {
-	uint32_t lost, all, to;
-	for (uint32_t n = 0; n < c->nnodes; n++)
-		if ((all = ranks_of(c, n, &lost)) && lost && room(&c->nodes[n]) >= lost &&
-		    !is_replaced(c, n, all, lost))
-			move_home(c, n, n);
-	for (uint32_t n = 0; n < c->nnodes; n++) {
-		all = ranks_of(c, n, &lost);
-		if (!lost || (lost < all && !c->whole) || (to = choose_for_all(c, all)) == ASSIGNMENT_NOBODY)
+	uint32_t to;
+	count_lost(c);
+	for (uint32_t i = 0; i < c->nnodes; i++) {
+		const struct assignment_node *n = &c->nodes[i];
+		if (n->lost && room(n) >= n->lost && !is_replaced(c, i))
+			move_home(c, i, i);
+	}
+	for (uint32_t i = 0; i < c->nnodes; i++) {
+		const struct assignment_node *n = &c->nodes[i];
+		if (!n->lost || (n->lost < n->home && !c->whole) ||
+		    (to = choose_for_all(c, n->home)) == ASSIGNMENT_NOBODY)
 			continue;
-		move_home(c, n, to);
+		move_home(c, i, to);
 	}
 }
 
@@ -327,6 +378,16 @@ static void let_go(struct assignment *c)
 	for (uint32_t r = 0; r < c->world; r++)
 		if (c->node[r] != ASSIGNMENT_NOBODY && c->nodes[c->node[r]].leaving)
 			invalidate_plan(c, r);
+}
+
+/* Each rank has a node, which is its home now. */
+static void settle(struct assignment *c)
+{
+	memcpy(c->home, c->node, c->world * sizeof(*c->home));
+	for (uint32_t n = 0; n < c->nnodes; n++) {
+		c->nodes[n].awaited = false;
+		c->nodes[n].home = c->nodes[n].has;
+	}
 }
 
 int assignment_plan(struct assignment *c)
@@ -340,44 +401,40 @@ int assignment_plan(struct assignment *c)
 	if (moves)
 		keep_together(c);
 	fill(c, world);
-	memcpy(c->home, c->node, world * sizeof(*c->home));
-	for (uint32_t n = 0; n < c->nnodes; n++)
-		c->nodes[n].awaited = false;
 	c->world = world;
+	settle(c);
 	c->number++;
 	return 0;
 }
 
-/* to: by node, where all of its ranks went. */
-static bool same_company(const struct assignment *before, const struct assignment *after, uint32_t *to)
+/* to, from: by node, where all of its ranks went, and whose came there. */
+static bool same_company(const struct assignment *before, const struct assignment *after, uint32_t *to, uint32_t *from)
 {
 	for (uint32_t n = 0; n < before->nnodes; n++)
-		to[n] = ASSIGNMENT_NOBODY;
+		to[n] = from[n] = ASSIGNMENT_NOBODY;
 	for (uint32_t r = 0; r < before->world; r++) {
 		uint32_t home = before->home[r], is = after->node[r];
-		if (home == ASSIGNMENT_NOBODY || (to[home] != ASSIGNMENT_NOBODY && to[home] != is))
+		if (home == ASSIGNMENT_NOBODY || (to[home] != ASSIGNMENT_NOBODY && to[home] != is) ||
+		    (from[is] != ASSIGNMENT_NOBODY && from[is] != home))
 			return false;
 		to[home] = is;
+		from[is] = home;
 	}
-	for (uint32_t a = 0; a < before->nnodes; a++)
-		for (uint32_t b = 0; b < a; b++)
-			if (to[a] != ASSIGNMENT_NOBODY && to[a] == to[b])
-				return false;
 	return true;
 }
 
 bool assignment_keeps(const struct assignment *c)
 {
 	struct assignment after;
-	AUTO_FREE uint32_t *to = calloc(c->nnodes, sizeof(*to));
-	if (!c->world || !to || assignment_init(&after, c->nnodes, c->want, c->least))
+	AUTO_FREE uint32_t *to = calloc(c->nnodes, sizeof(*to)), *from = calloc(c->nnodes, sizeof(*from));
+	if (!c->world || !to || !from || assignment_init(&after, c->nnodes, c->want, c->least))
 		return false;
 	memcpy(after.nodes, c->nodes, c->nnodes * sizeof(*c->nodes));
 	memcpy(after.node, c->node, c->world * sizeof(*c->node));
 	memcpy(after.home, c->home, c->world * sizeof(*c->home));
 	after.world = c->world;
 	after.whole = c->whole;
-	bool keeps = !assignment_plan(&after) && after.world == c->world && same_company(c, &after, to);
+	bool keeps = !assignment_plan(&after) && after.world == c->world && same_company(c, &after, to, from);
 	assignment_free(&after);
 	return keeps;
 }

@@ -39,6 +39,8 @@ enum assignment_state {
 struct assignment_node {
 	uint32_t offers; /* processes that can take part */
 	uint32_t has;    /* that do */
+	uint32_t home;   /* ranks that it had last, those included whose process is lost */
+	uint32_t lost;   /* of them, while a plan is made: those whose process is */
 	bool spare;
 	bool leaving; /* the next plan does without it */
 	bool avoided; /* others are preferred to it (control/set_aside.h) */
@@ -52,8 +54,9 @@ struct assignment {
 	uint32_t number;      /* of the plan that holds, from 1 on */
 	bool whole;           /* better that sound processes are let go than that the ranks of a node are parted */
 	struct assignment_node *nodes;
-	uint32_t *node; /* by rank, of `world`: whose it is; ASSIGNMENT_NOBODY: its process is lost */
-	uint32_t *home; /* by rank: whose it was last; ASSIGNMENT_NOBODY: that is not known */
+	uint32_t *node;   /* by rank, of `world`: whose it is; ASSIGNMENT_NOBODY: its process is lost */
+	uint32_t *home;   /* by rank: whose it was last; ASSIGNMENT_NOBODY: that is not known */
+	uint32_t *sorted; /* room for all nodes */
 	uint32_t *
 		was; /* by rank: the one that its process had before the last plan; ASSIGNMENT_NEW: one is to be started */
 };

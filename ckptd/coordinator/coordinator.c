@@ -136,6 +136,11 @@ void coord_persisted(struct coord *c, uint32_t epoch)
 			tell_epoch(c, n);
 }
 
+static bool has_nothing_to_share(const struct coord *c, uint32_t nranks)
+{
+	return nranks == c->world;
+}
+
 void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 {
 	struct coord_node *n = &c->nodes[node];
@@ -146,9 +151,11 @@ void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 	coord_copy_forget(c); /* the next save begins anew, with whoever is there then */
 	coord_standstill_leave(c, node);
 	straggling_end(&c->straggling);
+	coord_set_finished(c, node, false);
+	coord_set_informed(c, node, false);
 	c->attending += nranks - n->ranks;
 	node_holdings_free(&n->holdings);
-	*n = (struct coord_node){.ranks = nranks};
+	*n = (struct coord_node){.ranks = nranks, .owned = n->owned, .parts_known = has_nothing_to_share(c, nranks)};
 	coord_parts_forget(c);
 }
 
@@ -262,7 +269,8 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 	{
 		set_joining(c, n, false);
 		c->nodes[n].knows = true;
-		c->nodes[n].in = c->nodes[n].finished = false;
+		c->nodes[n].in = false;
+		coord_set_finished(c, n, false);
 	}
 	coord_withhold(c);
 }
@@ -381,7 +389,7 @@ static bool share_blobs(struct coord *c)
 	{
 		if (first == COORD_NOBODY)
 			first = n;
-		else if (!rc)
+		else if (!rc && !job_blobs_alike(&c->nodes[first].blobs, &c->nodes[n].blobs))
 			rc = job_blobs_compare(&c->nodes[first].blobs, rank_of(c, first), &c->nodes[n].blobs,
 					       rank_of(c, n), &err);
 	}
@@ -416,6 +424,18 @@ static bool has_ranks(struct coord *c, uint32_t node, const struct peer_node_rea
 	return !*text;
 }
 
+/* It may have had other ranks before it was lost. */
+static void forget_others(struct coord *c, uint32_t node, const struct peer_node_ready *m)
+{
+	uint32_t *owned = &c->nodes[node].owned, still = 0;
+	for (uint32_t i = 0; i < m->n; i++)
+		still += c->owners[m->ranks[i]] == node;
+	for (uint32_t r = 0; still < *owned && r < c->world; r++)
+		if (c->owners[r] == node)
+			c->owners[r] = COORD_NOBODY;
+	*owned = m->n;
+}
+
 void coord_joining(struct coord *c, struct coord_from from, const struct peer_node_ready *m)
 {
 	if (!coord_current(c, from) || !has_ranks(c, from.node, m))
@@ -426,9 +446,7 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_no
 			coord_raise(c, "a node joins");
 		return;
 	}
-	for (uint32_t r = 0; r < c->world; r++)
-		if (c->owners[r] == from.node)
-			c->owners[r] = COORD_NOBODY; /* it may have had others before it was lost */
+	forget_others(c, from.node, m);
 	for (uint32_t i = 0; i < m->n; i++) {
 		uint32_t rank = m->ranks[i];
 		c->owners[rank] = from.node;
@@ -438,7 +456,7 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_no
 	}
 	c->nodes[from.node].blobs = m->blobs;
 	set_joining(c, from.node, true);
-	c->nodes[from.node].finished = false;
+	coord_set_finished(c, from.node, false);
 	coord_finishes(c);
 	try_enter(c);
 }

@@ -20,6 +20,7 @@ struct coord_node {
 	bool schedule_heard;           /* it has said what it has, since this coordinator asks */
 	struct job_blobs blobs;        /* of each of its ranks that wait to enter */
 	struct node_holdings holdings; /* of what is replicated */
+	uint32_t owned; /* ranks of which it was the owner when it joined last; others may be that by now */
 	uint32_t asked; /* of its shares, as bits: whose pieces it was told to list; 0: it has answered, or was not */
 	uint64_t step;  /* that it wants to restore */
 	bool answered;  /* to the order of the restore that runs */
@@ -121,6 +122,9 @@ struct coord {
 	char reason[WIRE_TEXT_MAX];
 	uint32_t attending; /* ranks of the nodes that take part */
 	uint32_t joining;   /* of them: of the nodes that wait to enter */
+	uint32_t informed;  /* of them: of the nodes that have said what they hold alike */
+	uint32_t finished;  /* nodes whose ranks have all finished */
+	bool divided;       /* nodes have been told, or may have been, who writes what they hold alike */
 	uint64_t stale;
 	struct coord_node *nodes;
 	uint32_t *sorted; /* room for all of them */
@@ -201,6 +205,9 @@ void coord_standstill_forget(struct coord *c);
 
 void coord_pace(struct coord *c, struct coord_from from, const struct peer_pace *m);
 
+/* coordinator/finish.c, coordinator/shared_files.c: what is counted of nodes. */
+void coord_set_finished(struct coord *c, uint32_t node, bool finished);
+void coord_set_informed(struct coord *c, uint32_t node, bool informed);
 /* The node has so many from now on; what it has said of others is undone. */
 void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks);
 /* Some node has begun to wait to enter, or another one has gone: those that have finished are told where they stand. */

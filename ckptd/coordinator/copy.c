@@ -5,8 +5,10 @@
 
 void coord_copy_forget(struct coord *c)
 {
+	bool told = c->copy.held || c->copy.ended;
 	c->copy = (struct coord_copy){0};
-	coord_each(c, n) c->nodes[n].copy_held = c->nodes[n].copy_ended = false;
+	if (told)
+		coord_each(c, n) c->nodes[n].copy_held = c->nodes[n].copy_ended = false;
 }
 
 void coord_copy_begin(struct coord *c, struct step_id id)

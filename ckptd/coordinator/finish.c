@@ -19,14 +19,22 @@ static enum peer_finish_state stand(const struct coord *c)
 	return PEER_DISMISSED;
 }
 
+void coord_set_finished(struct coord *c, uint32_t node, bool finished)
+{
+	c->finished += finished - c->nodes[node].finished;
+	c->nodes[node].finished = finished;
+}
+
 static void tell(struct coord *c, uint32_t node, enum peer_finish_state is)
 {
-	c->nodes[node].finished = is != PEER_NEEDED;
+	coord_set_finished(c, node, is != PEER_NEEDED);
 	coord_order(c, node, &(struct peer_order){.type = PEER_FINISH_STATE, .number = is});
 }
 
 void coord_finishes(struct coord *c)
 {
+	if (!c->finished)
+		return;
 	enum peer_finish_state is = stand(c);
 	coord_each(c, n) if (c->nodes[n].finished && is != PEER_STAYS) tell(c, n, is);
 }
@@ -46,7 +54,7 @@ bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks)
 		return false;
 	if (!has_ranks)
 		come_back(c, from.node, nranks);
-	n->finished = true;
+	coord_set_finished(c, from.node, true);
 	if (stand(c) == PEER_STAYS)
 		tell(c, from.node, PEER_STAYS);
 	coord_finishes(c);

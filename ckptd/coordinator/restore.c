@@ -1,6 +1,7 @@
 /* Which step is restored: of what all nodes have, or can get, the newest that is intact. Each node brings its ranks' parts from where it
  * can: its own memory, a node that holds a copy, storage, in this order; when one cannot, the step is passed over for all. */
 #include "coordinator/coordinator_private.h"
+#include "coordinator/node_ranks.h"
 #include "coordinator/other_world.h"
 
 #include <stdio.h>
@@ -167,13 +168,12 @@ static void refuse_rest(struct coord *c)
 		refuse(c, -ENOENT, "there is no checkpoint to restore");
 }
 
-static void list_holders(struct coord *c, uint32_t node, struct peer_restore_fetch *bring)
+static void list_holders(struct coord *c, const struct node_ranks *of, uint32_t node, struct peer_restore_fetch *bring)
 {
 	uint32_t nodes[PEER_HOLDERS_EACH];
 	bring->nholders = 0;
-	for (uint32_t rank = 0; rank < c->world; rank++) {
-		if (c->owners[rank] != node)
-			continue;
+	for (uint32_t at = of->first[node]; at < of->first[node + 1]; at++) {
+		uint32_t rank = of->ranks[at];
 		uint32_t n = candidates_holders(&c->restore.candidates, bring->id, rank, nodes, PEER_HOLDERS_EACH);
 		for (uint32_t i = 0; i < n && bring->nholders < PEER_HOLDERS; i++)
 			bring->holders[bring->nholders++] = (struct peer_holder){.rank = rank, .node = nodes[i]};
@@ -237,10 +237,28 @@ static bool recut_newest(struct coord *c)
 	return true;
 }
 
+static void order_fetch(struct coord *c, const struct node_ranks *of)
+{
+	struct coord_restore *r = &c->restore;
+	struct peer_order order = {.type = PEER_RESTORE_FETCH,
+				   .bring = {.id = r->choice.id,
+					     .world = c->world,
+					     .stored = candidates_is_stored(&r->candidates, r->choice.id)}};
+	uint32_t epoch = begin(c, COORD_FETCH);
+	r->choice.source = WIRE_FROM_MEMORY;
+	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++) {
+		if (!c->nodes[n].ranks)
+			continue;
+		list_holders(c, of, n, &order.bring);
+		coord_order(c, n, &order);
+	}
+}
+
 static void fetch_next(struct coord *c)
 {
 	struct coord_restore *r = &c->restore;
 	struct step_id before = r->choice.id;
+	struct node_ranks of;
 	if (candidates_choose(&r->candidates, c->world, c->owners, &r->choice.id)) {
 		refuse(c, -ENOMEM, "no memory to choose what to restore");
 		return;
@@ -254,18 +272,12 @@ static void fetch_next(struct coord *c)
 		refuse_rest(c);
 		return;
 	}
-	struct peer_order order = {.type = PEER_RESTORE_FETCH,
-				   .bring = {.id = r->choice.id,
-					     .world = c->world,
-					     .stored = candidates_is_stored(&r->candidates, r->choice.id)}};
-	uint32_t epoch = begin(c, COORD_FETCH);
-	r->choice.source = WIRE_FROM_MEMORY;
-	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++) {
-		if (!c->nodes[n].ranks)
-			continue;
-		list_holders(c, n, &order.bring);
-		coord_order(c, n, &order);
+	if (node_ranks_make(&of, c->nnodes, c->world, c->owners)) {
+		refuse(c, -ENOMEM, "no memory to tell nodes what to bring");
+		return;
 	}
+	order_fetch(c, &of);
+	node_ranks_free(&of);
 }
 
 static void choose(struct coord *c)

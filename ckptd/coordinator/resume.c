@@ -45,8 +45,10 @@ bool coord_resume_joins(struct coord *c, struct coord_from from, const struct pe
 	}
 	if (c->nodes[from.node].ranks != m->nranks)
 		coord_set_ranks(c, from.node, m->nranks);
-	for (uint32_t i = 0; i < m->nranks; i++)
+	for (uint32_t i = 0; i < m->nranks; i++) {
+		c->nodes[from.node].owned += c->owners[m->ranks[i]] != from.node;
 		c->owners[m->ranks[i]] = from.node;
+	}
 	c->nodes[from.node].knows = c->nodes[from.node].in = true;
 	if (c->attending == c->world)
 		resumed(c);

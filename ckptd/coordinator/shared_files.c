@@ -4,8 +4,7 @@
 
 static bool all_known(const struct coord *c)
 {
-	coord_each(c, n) if (!c->nodes[n].shares_known) return false;
-	return c->attending == c->world;
+	return c->attending == c->world && c->informed == c->world;
 }
 
 static bool assigned(const struct coord *c)
@@ -56,6 +55,7 @@ static bool try_assign(struct coord *c)
 	struct division d;
 	struct err err = {{0}};
 	uint32_t ask;
+	c->divided = true;
 	if (division_make(&d, c->nnodes, &err))
 		return false; /* nothing is written before somebody says again what he holds */
 	collect(c, &d);
@@ -88,11 +88,22 @@ bool coord_parts_known(struct coord *c)
 void coord_parts_forget(struct coord *c)
 {
 	c->undivided_rc = 0;
+	if (!c->divided)
+		return;
+	c->divided = false;
 	coord_each(c, n)
 	{
 		node_holdings_forget_parts(&c->nodes[n].holdings);
 		c->nodes[n].parts_known = c->nodes[n].ranks == c->world; /* it has nothing to share with */
 	}
+}
+
+void coord_set_informed(struct coord *c, uint32_t node, bool informed)
+{
+	struct coord_node *n = &c->nodes[node];
+	if (n->shares_known != informed)
+		c->informed += informed ? n->ranks : -n->ranks;
+	n->shares_known = informed;
 }
 
 bool coord_alike(const struct coord *c)
@@ -110,7 +121,7 @@ void coord_shares(struct coord *c, uint32_t node, const struct shares *shares)
 	n->asked = 0; /* it may not have heard that */
 	if (changed || !n->shares_known)
 		coord_parts_forget(c);
-	n->shares_known = changed >= 0;
+	coord_set_informed(c, node, changed >= 0);
 	if (coord_parts_known(c) || c->undivided_rc)
 		coord_saves_write(c);
 }

@@ -50,10 +50,15 @@ static int one_lacks(const char *name, uint32_t has, uint32_t lacks, struct err 
 		       quoted(name).text, has, lacks);
 }
 
+bool job_blobs_alike(const struct job_blobs *a, const struct job_blobs *b)
+{
+	return a->n == b->n && a->digest == b->digest;
+}
+
 int job_blobs_compare(const struct job_blobs *a, uint32_t a_rank, const struct job_blobs *b, uint32_t b_rank,
 		      struct err *err)
 {
-	if (a->n == b->n && a->digest == b->digest)
+	if (job_blobs_alike(a, b))
 		return 0;
 	for (uint32_t i = 0; i < named(a) || i < named(b); i++) {
 		const struct job_blob *x = &a->named[i], *y = &b->named[i];

@@ -18,6 +18,7 @@ struct job_blobs {
 
 /* The table has its index (registration_decode). */
 void job_blobs_of(const struct registration *reg, struct job_blobs *out);
+bool job_blobs_alike(const struct job_blobs *a, const struct job_blobs *b);
 /* -EINVAL names a blob that one has and the other has not, or has with another size; beyond the named ones, how many each has. */
 int job_blobs_compare(const struct job_blobs *a, uint32_t a_rank, const struct job_blobs *b, uint32_t b_rank,
 		      struct err *err);
