@@ -466,5 +466,6 @@ int main(int argc, char **argv)
 	if (rc)
 		log_error("%s", err.text);
 	stop(&s);
+	waits_free(&s.daemon.operators);
 	return rc ? (rc == -EWOULDBLOCK ? 11 : 1) : 0;
 }

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "clients/operator_forward.h"
+#include "clients/operator_wait.h"
 #include "clients/operators.h"
 #include "control/room.h"
 #include "faults/room.h"
@@ -67,21 +68,26 @@ static int flush(struct job *job, const struct wire_command *command, struct wir
 	return rc;
 }
 
-/* Where the job is planned. */
-static int drain(struct operators *operators, const struct wire_command *command, struct wire_answer *answer,
-		 struct err *err)
+static bool is_drain_asked(const struct wire_command *command)
+{
+	return command->kind == COMMAND_DRAINED;
+}
+
+int operator_outcome(struct operators *operators, const struct wire_command *command, struct wire_answer *answer,
+		     struct err *err)
 {
 	struct membership_drained is;
-	bool on = command->kind == COMMAND_DRAIN, asks = command->kind == COMMAND_DRAINED;
-	int rc = asks ? 0 : membership_drain(operators->control, command->job, command->node, on, err);
-	if (rc)
-		return rc;
-	rc = membership_drained(operators->control, command->job, command->node, &is, err);
+	bool on = command->kind == COMMAND_DRAIN, asks = is_drain_asked(command);
+	int rc = membership_drained(operators->control, command->job, command->node, &is, err);
 	if (rc && (asks || rc != -EBUSY))
 		return rc;
+	if (is.waits && !asks)
+		return -EINPROGRESS;
 	if (asks && is.ranks && !is.asked)
 		return err_set(err, -ECANCELED, "node %s is not to be let go by job '%s' any more: that was undone",
 			       command->node, is.job);
+	if (!asks && !on && is.departs)
+		return membership_departs_all_the_same(is.job, command->node, err);
 	answer->left = is.ranks;
 	snprintf(answer->job, sizeof(answer->job), "%s", is.job);
 	if (asks)
@@ -93,6 +99,16 @@ static int drain(struct operators *operators, const struct wire_command *command
 	if (!asks)
 		log_info("ordered: %s", answer->text);
 	return 0;
+}
+
+/* Where the job is planned. -EINPROGRESS: it will be on record. */
+static int drain(struct operators *operators, const struct wire_command *command, struct wire_answer *answer,
+		 struct err *err)
+{
+	bool on = command->kind == COMMAND_DRAIN;
+	int rc = is_drain_asked(command) ? 0
+					 : membership_drain(operators->control, command->job, command->node, on, err);
+	return rc ? rc : operator_outcome(operators, command, answer, err);
 }
 
 static bool is_planned_here(const struct operators *operators, const char *job)
@@ -112,8 +128,13 @@ static int take_drain(struct operators *operators, struct client *client, uint32
 		return rc;
 	if (!here && !*command->job)
 		memcpy(named.job, job->name, sizeof(named.job));
-	if (here || is_planned_here(operators, named.job))
-		return drain(operators, &named, answer, err);
+	if (here || is_planned_here(operators, named.job)) {
+		rc = drain(operators, &named, answer, err);
+		if (rc != -EINPROGRESS)
+			return rc;
+		rc = wait_here(operators, client, seq, &named, err);
+		return rc ? rc : OPERATOR_LATER;
+	}
 	rc = forward_to_coordinator(operators, client, seq, &named, err);
 	return rc ? rc : OPERATOR_LATER;
 }
@@ -123,6 +144,11 @@ void operator_requested(struct operators *operators, uint32_t node, const struct
 	struct err err = {{0}};
 	struct wire_answer answer = {0};
 	int rc = drain(operators, &r->request.command, &answer, &err);
+	if (rc == -EINPROGRESS) {
+		rc = wait_elsewhere(operators, node, r->request.token, &r->request.command, &err);
+		if (!rc)
+			return;
+	}
 	struct peer_order order = {.type = PEER_ANSWER,
 				   .answer = {.token = r->request.token, .rc = rc, .left = answer.left}};
 	memcpy(order.job, r->job, sizeof(order.job));

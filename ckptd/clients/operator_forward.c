@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "clients/operator_wait.h"
 #include "clients/operators.h"
 #include "cluster/room.h"
 #include "control/room.h"
@@ -64,6 +65,15 @@ int forward_to_coordinator(struct operators *operators, struct client *client, u
 	struct peer_report r = {.type = PEER_REQUEST, .request = {.token = a->token, .command = *command}};
 	memcpy(r.job, command->job, sizeof(r.job));
 	participant_send(operators->peers, operators->control, a->node, &r);
+	return 0;
+}
+
+int forward_here(struct operators *operators, struct client *client, uint32_t seq, uint64_t *token, struct err *err)
+{
+	struct forward *a = add(operators, NO_NODE, client, seq, err);
+	if (!a)
+		return -EBUSY;
+	*token = a->token;
 	return 0;
 }
 
@@ -175,6 +185,7 @@ void forward_down(struct operators *operators, uint32_t node)
 
 void forward_tick(struct operators *operators)
 {
+	waits_tick(operators);
 	if (operators->forwards)
 		fail(operators, NO_NODE, clock_now(), -ETIMEDOUT, "does not answer");
 }

@@ -8,6 +8,7 @@ struct control;
 struct forward;
 struct jobs;
 struct observe;
+struct operator_wait;
 struct peers;
 struct runtime;
 
@@ -19,6 +20,7 @@ struct operators {
 	struct observe *observe;
 	struct forward *forwards; /* that the coordinator has not answered yet; the newest first */
 	uint64_t forward_tokens;
+	struct operator_wait *waits; /* for a record (clients/operator_wait.h) */
 };
 
 #endif

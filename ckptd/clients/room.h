@@ -7,6 +7,7 @@
 #include "clients/connection.h"
 #include "clients/operator.h"
 #include "clients/operator_forward.h"
+#include "clients/operator_wait.h"
 #include "clients/operators.h"
 
 #endif

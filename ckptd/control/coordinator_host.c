@@ -38,6 +38,7 @@ static void host_free(struct coordinator_host *host)
 	directories_free(&host->directories);
 	coord_free(host->coord);
 	plan_record_free(&host->plan);
+	asked_record_free(&host->asked);
 	directory_lock_give(host->control, &host->directory_lock);
 	list_remove(&host->link);
 	free(host);
@@ -129,6 +130,7 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	host->back_recorded = rollbacks_last(&start.back);
 	host->plan = start.plan;
 	host->plan_recorded = start.plan.number;
+	host->asked = start.asked;
 	host->orders = host_orders;
 	host->orders.arg = host;
 	host->room = host->spread ? roster_room(control->peers->roster) : 1;
@@ -159,6 +161,7 @@ static int host_new(struct control *control, const char *job, uint32_t world, bo
 	int rc = begin(host, world, err);
 	if (rc) {
 		plan_record_free(&host->plan);
+		asked_record_free(&host->asked);
 		directory_lock_give(control, &host->directory_lock);
 		free(host);
 		return rc;

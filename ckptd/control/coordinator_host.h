@@ -4,7 +4,7 @@
  * What is for ourselves is a call (host_report, orders_obey), what is for others a message (format/message/peer_coord.h) of the same content. A
  * message that the net does not take ends the session: after that both sides say again what holds.
  *
- * The epoch of a job that is spread, and its plan, are recorded (control/epoch_record.h) before anybody is told of them; a host that begins, also after a
+ * The epoch of a job that is spread, its plan, and which nodes are drained, are recorded (control/epoch_record.h) before anybody is told of them; a host that begins, also after a
  * restart of its daemon, begins with an epoch that was never given out, so that whoever was there has to join again. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_H
@@ -21,8 +21,8 @@ void host_order(struct control *control, bool spread, uint32_t node, const struc
 int host_remake(struct control *control, const char *job, uint32_t world, bool spread, struct err *err);
 /* A node joins, and no host can be made for it, or no plan for what it offers: it tries again. */
 void host_refuse(struct control *control, uint32_t node, const char *job, int rc, const char *why);
-/* There is a new plan: it is recorded, and then membership_recorded() is called. */
-void host_record_plan(struct control *control, const char *job);
+/* There is a new plan, or something was asked: it is recorded, and then membership_recorded() or membership_asked_recorded() is called. */
+void host_record(struct control *control, const char *job);
 /* Nobody joins any more, until he does so by the plan that holds. */
 void host_invalidate_plan(struct control *control, const char *job, uint32_t plan);
 /* coord_hold and coord_release. */

@@ -30,7 +30,9 @@ struct coordinator_host {
 	uint32_t recorded;
 	struct plan_record
 		plan; /* of the job, as it was on record at first, and then as it was last given to the record */
-	uint32_t plan_recorded; /* its number: it stands */
+	uint32_t plan_recorded;               /* its number: it stands */
+	struct asked_record asked;            /* the same of what was asked */
+	uint32_t asks_written, asks_recorded; /* membership_asks(): up to which it is on its way; stands */
 	uint32_t back_recorded,
 		back_written; /* epochs that began with a rollback: the last that is recorded; on its way */
 	uint64_t retry_ns;    /* 0: nothing has failed */

@@ -141,13 +141,19 @@ static void remove_dir(void *arg, struct step_id id)
 	directories_remove(&host->directories, id);
 }
 
-/* ---- the record of epochs and plans ------------------------------------------------------------------------------ */
+/* ---- the record -------------------------------------------------------------------------------------------------- */
 
 /* The plan that holds is not on record yet. */
 static bool has_new_plan(const struct coordinator_host *host)
 {
 	uint32_t number = host->spread ? membership_plan(host->control, host->job) : 0;
 	return number && number != host->plan_recorded;
+}
+
+/* Nor what was asked last. */
+static bool has_new_asks(const struct coordinator_host *host)
+{
+	return host->spread && membership_asks(host->control, host->job) != host->asks_recorded;
 }
 
 static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
@@ -158,18 +164,20 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 	if (rc) {
 		bool ends = rc == -ECANCELED; /* the daemon does */
 		if (!ends && repeat_due(&host->unrecorded, text, clock_now()))
-			log_error("job %s: epoch %u cannot be recorded, nobody is told of it: %s", host->job, epoch,
-				  text);
+			log_error("job %s: epoch %u%s cannot be recorded, nobody is told of it: %s", host->job, epoch,
+				  has_new_asks(host) ? ", or what was asked of the job," : "", text);
 		host->retry_ns = clock_deadline(RECORD_RETRY_MS * CLOCK_NS_PER_MS);
 		return;
 	}
 	host->recorded = epoch;
 	host->back_recorded = host->back_written;
 	host->plan_recorded = host->plan.number;
+	host->asks_recorded = host->asks_written;
 	host->unrecorded = (struct repeat){0};
 	membership_recorded(host->control, host->job, host->plan_recorded);
+	membership_asked_recorded(host->control, host->job, host->asks_recorded);
 	coord_persisted(host->coord, epoch);
-	if (now.epoch > epoch || has_new_plan(host)) /* raised or planned again meanwhile */
+	if (now.epoch > epoch || has_new_plan(host) || has_new_asks(host)) /* raised or planned again meanwhile */
 		host_persist(host, now.epoch, coord_reason(host->coord));
 }
 
@@ -189,6 +197,20 @@ static int take_plan(struct coordinator_host *host, struct plan_record *plan)
 	return plan_record_copy(&host->plan, plan);
 }
 
+static int take_asked(struct coordinator_host *host, struct asked_record *asked)
+{
+	struct asked_record now;
+	int rc = host->spread ? membership_asked(host->control, host->job, &now) : -ENOENT;
+	if (rc && rc != -ENOENT)
+		return rc;
+	if (!rc) {
+		asked_record_free(&host->asked);
+		host->asked = now;
+	}
+	host->asks_written = membership_asks(host->control, host->job);
+	return asked_record_copy(&host->asked, asked);
+}
+
 static int record(struct coordinator_host *host, uint32_t epoch, const struct rollbacks *back, const char *reason)
 {
 	struct begun begun = {.id.epoch = epoch, .back = *back};
@@ -196,6 +218,10 @@ static int record(struct coordinator_host *host, uint32_t epoch, const struct ro
 	snprintf(begun.reason, sizeof(begun.reason), "%s", reason);
 	host->back_written = rollbacks_last(back);
 	int rc = take_plan(host, &begun.plan);
+	if (!rc)
+		rc = take_asked(host, &begun.asked);
+	if (rc)
+		begun_free(&begun);
 	return rc ? rc : epochs_record(host->control, &begun, recorded, host, &host->record);
 }
 
@@ -205,7 +231,7 @@ void host_persist(void *arg, uint32_t epoch, const char *reason)
 	struct rollbacks back = coord_view(host->coord).back;
 	catalog_epoch(host->control->storage->catalog, host->job, epoch);
 	/* Of a job on one node the catalog alone has the epoch; but a rollback must stand where nobody forgets it. */
-	if (rollbacks_last(&back) <= host->back_recorded && !has_new_plan(host) &&
+	if (rollbacks_last(&back) <= host->back_recorded && !has_new_plan(host) && !has_new_asks(host) &&
 	    (!host->spread || epoch <= host->recorded)) {
 		coord_persisted(host->coord, epoch);
 		return;
@@ -218,7 +244,7 @@ void host_persist(void *arg, uint32_t epoch, const char *reason)
 		recorded(host, epoch, rc, err_name(rc));
 }
 
-void host_record_plan(struct control *control, const char *job)
+void host_record(struct control *control, const char *job)
 {
 	struct coordinator_host *host = host_find(control, job);
 	if (host)

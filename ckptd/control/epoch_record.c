@@ -71,9 +71,15 @@ static uint32_t later(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-/* The store has what was recorded without a registry, too; and something older than the registry where a former coordinator wrote it late. */
+/* The store has what was recorded without a registry, too; and something older than the registry where a former coordinator wrote it late. What was
+ * asked is that of the later epoch: in one epoch the registry has it first. */
 static void take_newer(struct begun *last, struct begun *other)
 {
+	if (other->id.epoch > last->id.epoch) {
+		const struct asked_record newer = other->asked;
+		other->asked = last->asked;
+		last->asked = newer;
+	}
 	last->id.epoch = later(last->id.epoch, other->id.epoch);
 	if (rollbacks_last(&other->back) > rollbacks_last(&last->back))
 		last->back = other->back;
@@ -102,6 +108,11 @@ static int read_last(struct control *control, const char *job, uint32_t *elected
 	return rc;
 }
 
+bool epochs_are_kept(const struct control *control)
+{
+	return control->registry || control->runtime->config.store;
+}
+
 int epochs_last(struct control *control, const char *job, struct begun *last, struct err *err)
 {
 	uint32_t elected;
@@ -122,6 +133,7 @@ int epochs_first(struct control *control, const char *job, struct epochs_start *
 	start->next = epoch + 1;
 	start->back = last.back;
 	start->plan = last.plan;
+	start->asked = last.asked;
 	return 0;
 }
 
@@ -267,6 +279,7 @@ static struct epochs_record *new_record(struct control *control, struct begun *b
 				    .begun = *begun};
 	r->begun.begun_at = clock_wall();
 	begun->plan = (struct plan_record){0};
+	begun->asked = (struct asked_record){0};
 	return r;
 }
 

@@ -33,6 +33,7 @@ static void membership_free(struct membership *m)
 	free(m->departs);
 	free(m->behind);
 	plan_record_free(&m->record);
+	asked_record_free(&m->recalled);
 	free(m);
 }
 

@@ -24,6 +24,7 @@
 #ifndef CKPTD_CONTROL_MEMBERSHIP_H
 #define CKPTD_CONTROL_MEMBERSHIP_H
 
+#include "format/files/asked_record.h"
 #include "format/files/plan_record.h"
 #include "format/message/peer_coord.h"
 
@@ -59,15 +60,26 @@ void membership_depose(struct control *control, const char *job);
 /* All ranks have finished, or nobody is left. Whoever offers processes to what is over is told so. */
 void membership_over(struct control *control, const char *job);
 
-/* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -ENOENT: no
- * such job is planned here, or no such node; -EBUSY: too few ranks would be left; -EINVAL: what they have would be lost; -ECANCELED: it has some
- * again only when its launcher does not end any more. */
+/* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -EINPROGRESS: as soon as it is on record.
+ * -ENOENT: no such job is planned here, or no such node; -EBUSY: too few ranks would be left; -EINVAL: what they have would be lost; -ECANCELED: it has some
+ * again only when its launcher does not end any more; -EAGAIN: another such order waits for the record, or there is none yet. */
 int membership_drain(struct control *control, const char *job, const char *node, bool drained, struct err *err);
+
+/* It has none all the same: -ECANCELED. */
+int membership_departs_all_the_same(const char *job, const char *node, struct err *err);
+/* How often that was asked of the job, for the record; 0: never, or nobody here knows the job. And the nodes that are drained when what was asked last is on record:
+ * to be freed. -ENOENT: nobody here knows. */
+uint32_t membership_asks(const struct control *control, const char *job);
+int membership_asked(const struct control *control, const char *job, struct asked_record *asked);
+/* It is on record, up to that one. */
+void membership_asked_recorded(struct control *control, const char *job, uint32_t asks);
 
 struct membership_drained {
 	char job[NAME_JOB_MAX];
 	uint32_t ranks; /* that the node has still; 0 also when the job has ended */
 	bool asked;     /* it is to be let go, by whomever */
+	bool departs;   /* by its launcher, which was told to end */
+	bool waits;     /* what was asked of it last is not on record yet */
 	const char *stuck;
 };
 /* -EBUSY: the node may have ranks, or have them again: not all who have some are there. */

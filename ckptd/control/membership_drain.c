@@ -1,6 +1,8 @@
+#include "base/log.h"
 #include "checkpoint/room.h"
 #include "cluster/room.h"
 #include "control/control.h"
+#include "control/epoch_record.h"
 #include "control/membership_private.h"
 #include "replication/room.h"
 #include "runtime/room.h"
@@ -22,7 +24,7 @@ static void tell(const struct membership *m, uint32_t node)
 
 void membership_drain_said(struct membership *m, uint32_t node, bool drained)
 {
-	if (!m->spread)
+	if (!m->spread || epochs_are_kept(m->control))
 		return;
 	if (m->drained[node] == DRAIN_UNKNOWN)
 		m->drained[node] = drained ? DRAIN_YES : DRAIN_NO;
@@ -86,33 +88,72 @@ static int check(const struct membership *m, const char *name, struct err *err)
 	return 0;
 }
 
+int membership_departs_all_the_same(const char *job, const char *name, struct err *err)
+{
+	return err_set(err, -ECANCELED,
+		       "node %s is not drained any more, and has no ranks of job '%s' all the same: its launcher was "
+		       "told to end",
+		       name, job);
+}
+
+static uint32_t count_drained(const struct membership *m)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < m->assignment.nnodes; i++)
+		n += m->drained[i] == DRAIN_YES;
+	return n;
+}
+
+/* 0: it is on record; -EINPROGRESS: it will be. */
+static int put_on_record(struct membership *m, uint32_t node, enum drain to, struct err *err)
+{
+	const char *job = m->job;
+	if (m->drained[node] == to && !m->asked)
+		return 0;
+	if (m->asked && (m->asked_node != node || m->asked != to))
+		return err_set(err, -EAGAIN, "job '%s': what was asked of node %s is not on record yet: ask again", job,
+			       membership_name_of(m, m->asked_node));
+	if (!host_has(m->control, job))
+		return err_set(err, -EAGAIN, "job '%s' has no ranks on any node yet: ask again when it has", job);
+	if (to == DRAIN_YES && count_drained(m) >= ASKED_DRAINED_MAX)
+		return err_set(err, -EBUSY, "job '%s': %d nodes are drained already", job, ASKED_DRAINED_MAX);
+	if (m->asked)
+		return -EINPROGRESS;
+	m->asked = to;
+	m->asked_node = node;
+	m->asks++;
+	host_record(m->control, job);
+	return m->asked ? -EINPROGRESS : 0;
+}
+
 static int drain(struct membership *m, uint32_t node, const char *name, struct err *err)
 {
 	enum drain before = m->drained[node];
 	m->drained[node] = DRAIN_YES;
 	weigh(m, node);
 	int rc = m->assignment.nodes[node].has ? check(m, name, err) : 0;
-	if (rc) {
+	bool kept = epochs_are_kept(m->control);
+	if (rc || kept) {
 		m->drained[node] = before;
 		weigh(m, node);
 	} else {
 		tell(m, node);
 	}
-	return rc;
+	return !rc && kept ? put_on_record(m, node, DRAIN_YES, err) : rc;
 }
 
 static int undrain(struct membership *m, uint32_t node, const char *name, struct err *err)
 {
-	m->drained[node] = DRAIN_NO;
-	weigh(m, node);
-	tell(m, node);
-	if (!m->departs[node])
-		return 0;
-	return err_set(
-		err, -ECANCELED,
-		"node %s is not drained any more, and has no ranks of job '%s' all the same: its launcher was told "
-		"to end",
-		name, m->job);
+	if (epochs_are_kept(m->control)) {
+		int rc = put_on_record(m, node, DRAIN_NO, err);
+		if (rc)
+			return rc;
+	} else {
+		m->drained[node] = DRAIN_NO;
+		weigh(m, node);
+		tell(m, node);
+	}
+	return m->departs[node] ? membership_departs_all_the_same(m->job, name, err) : 0;
 }
 
 int membership_drain(struct control *control, const char *job, const char *name, bool drained, struct err *err)
@@ -124,6 +165,58 @@ int membership_drain(struct control *control, const char *job, const char *name,
 		return node;
 	return drained ? drain(m, (uint32_t)node, name, err) : undrain(m, (uint32_t)node, name, err);
 }
+
+/* ---- the record -------------------------------------------------------------------------------------------------- */
+
+uint32_t membership_asks(const struct control *control, const char *job)
+{
+	const struct membership *m = membership_find(control, job);
+	return m ? m->asks : 0;
+}
+
+int membership_asked(const struct control *control, const char *job, struct asked_record *asked)
+{
+	const struct membership *m = membership_find(control, job);
+	int rc = 0;
+	*asked = (struct asked_record){0};
+	if (!m || !m->spread)
+		return -ENOENT;
+	if (m->record.number) /* nobody who follows that plan has come yet */
+		return asked_record_copy(&m->recalled, asked);
+	for (uint32_t n = 0; !rc && n < m->assignment.nnodes; n++) {
+		enum drain is = m->asked && n == m->asked_node ? m->asked : m->drained[n];
+		rc = is == DRAIN_YES ? asked_record_drain(asked, membership_name_of(m, n)) : 0;
+	}
+	if (rc)
+		asked_record_free(asked);
+	return rc;
+}
+
+void membership_asked_recorded(struct control *control, const char *job, uint32_t asks)
+{
+	struct membership *m = membership_find(control, job);
+	if (!m || !m->asked || asks != m->asks)
+		return;
+	m->drained[m->asked_node] = m->asked;
+	m->asked = DRAIN_UNKNOWN;
+	weigh(m, m->asked_node);
+	loop_soon(control->runtime->loop, 1);
+}
+
+void membership_drains_recall(struct membership *m)
+{
+	for (uint32_t i = 0; i < m->recalled.ndrained; i++) {
+		const char *name = m->recalled.drained[i];
+		int node = roster_find(m->control->peers->roster, name);
+		if (node < 0 || (uint32_t)node >= m->assignment.nnodes)
+			continue; /* it was removed */
+		log_info("job %s: node %s is drained, as is on record", m->job, name);
+		m->drained[node] = DRAIN_YES;
+		weigh(m, (uint32_t)node);
+	}
+}
+
+/* ---- what is known of it ----------------------------------------------------------------------------------------- */
 
 /* Who is not there, or has not said what he has, may have ranks all the same. */
 static bool in_doubt(const struct membership *m)
@@ -146,6 +239,8 @@ int membership_drained(struct control *control, const char *job, const char *nam
 	snprintf(is->job, sizeof(is->job), "%s", m->job);
 	is->ranks = m->assignment.nodes[node].has;
 	is->asked = m->assignment.nodes[node].leaving;
+	is->departs = m->departs[node];
+	is->waits = m->asked && m->asked_node == (uint32_t)node;
 	is->stuck = m->stuck;
 	if (!is->ranks && in_doubt(m))
 		return err_set(err, -EBUSY,

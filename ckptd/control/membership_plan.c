@@ -86,7 +86,7 @@ static void announce(struct membership *m)
 	if (!m->spread)
 		tell_all(m);
 	else if (m->untold)
-		host_record_plan(m->control, m->job);
+		host_record(m->control, m->job);
 }
 
 void membership_recorded(struct control *control, const char *job, uint32_t number)
@@ -211,6 +211,7 @@ bool membership_replan(struct membership *m)
 	membership_quiet(m);
 	membership_unstick(m);
 	plan_record_free(&m->record);
+	asked_record_free(&m->recalled);
 	m->gone = m->starving = m->adopted = false;
 	m->parted = m->parted || (before && !keeps);
 	describe(m, before);

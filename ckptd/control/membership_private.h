@@ -31,10 +31,11 @@ struct membership {
 	uint32_t of;     /* the world of that; 0: not known */
 	struct plan_record
 		record; /* of the last plan, as it was when this began; number 0: there is none, or it has been taken up */
-	bool adopted;     /* the plan that holds is known from nodes alone: each of its ranks is claimed */
-	bool untold;      /* the plan that holds is not on record yet */
-	bool unmade;      /* then: its host could not be made yet */
-	uint64_t make_ns; /* when that is tried again */
+	struct asked_record recalled; /* beside it, for as long */
+	bool adopted;                 /* the plan that holds is known from nodes alone: each of its ranks is claimed */
+	bool untold;                  /* the plan that holds is not on record yet */
+	bool unmade;                  /* then: its host could not be made yet */
+	uint64_t make_ns;             /* when that is tried again */
 	struct repeat why_unmade;
 	bool twice;       /* a node follows another plan of the number of this one, and has yet to be told */
 	uint64_t wait_ns; /* a node that is missing may come until then */
@@ -65,11 +66,13 @@ struct membership {
 	bool *has_ranks;     /* by node: it has ranks, as far as it knows */
 	bool *unquiet;       /* by node: it has yet to say QUIESCED, or PAUSED */
 	enum drain {
-		DRAIN_UNKNOWN = 0, /* to this life of the daemon: the node has yet to say it */
+		DRAIN_UNKNOWN = 0, /* without a record, to this life of the daemon: the node has yet to say it */
 		DRAIN_NO,
 		DRAIN_YES
 	} *
-		drained;                  /* by node: somebody wants it to have no ranks */
+		drained;           /* by node: somebody wants it to have no ranks, which is on record, if anything is */
+	enum drain asked;          /* what is to be recorded of a node; DRAIN_UNKNOWN: nothing */
+	uint32_t asked_node, asks; /* which, and how often something was */
 	struct membership_behind *behind; /* by node */
 	bool *departs; /* by node: its launcher was told to end. Either is reason enough for the next plan to do without it */
 };
@@ -139,8 +142,10 @@ bool membership_replan(struct membership *m);
 
 /* control/membership_drain.c. Its launcher has said so, or not any more. */
 void membership_departs(struct membership *m, uint32_t node, bool departs);
-/* The node knows it so. Who has an order of this life of the daemon from nobody else is believed, the others are told. */
+/* Where nothing is on record: the node knows it so. Who has an order of this life of the daemon from nobody else is believed, the others are told. */
 void membership_drain_said(struct membership *m, uint32_t node, bool drained);
+/* Those on record beside the plan that holds. */
+void membership_drains_recall(struct membership *m);
 
 /* There is no store, and in the next plan, in which the world keeps its size, what is in memory fits nobody whose ranks were parted. */
 bool membership_parts(const struct membership *m);

@@ -44,6 +44,7 @@ int membership_recall(struct membership *m, struct err *err)
 	if (rc)
 		return err_prefix(err, rc, "job '%s': its last plan cannot be read", m->job);
 	m->record = last.plan;
+	m->recalled = last.asked;
 	m->latest = last.plan.number;
 	return 0;
 }
@@ -117,7 +118,9 @@ bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan)
 	assignment_recall(&m->assignment, p->number, p->world, home, was);
 	hear_earlier(m, node);
 	tell_left_out(m);
+	membership_drains_recall(m);
 	plan_record_free(&m->record);
+	asked_record_free(&m->recalled);
 	m->wait_ns = membership_return_patience(m);
 	m->gone = m->parted = true; /* who does not come back was lost, for all that is known here */
 	membership_make_room(m, m->assignment.world, node);

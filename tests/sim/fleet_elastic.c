@@ -4,6 +4,7 @@
 #include "fleet.h"
 #include "net_sim.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 /* Each node with equally many processes, as `ckpt run --nodes` has it; what is not needed for all of them waits as a spare. */
@@ -50,17 +51,27 @@ static bool may_go(const struct fleet_node *n)
 	return n->assignment.runs && !n->assignment.leaving && launcher_without(n) >= fleet.least;
 }
 
-static bool drain(struct fleet_node *n, bool drained)
+/* 0: it holds; -EINPROGRESS: as soon as it is on record. */
+static int drain(struct fleet_node *n, bool drained)
 {
 	struct err err = {{0}};
 	char name[8];
 	snprintf(name, sizeof(name), "n%u", n->id);
 	struct fleet_node *first = fleet_coordinator();
-	if (!first || n->assignment.leaving || membership_drain(&first->daemon.control, FLEET_JOB, name, drained, &err))
-		return false;
+	if (!first || n->assignment.leaving)
+		return -ENOTCONN;
+	int rc = membership_drain(&first->daemon.control, FLEET_JOB, name, drained, &err);
+	if (rc && rc != -EINPROGRESS)
+		return rc;
 	fleet_trace("node %u is %s", n->id, drained ? "drained" : "not drained any more");
 	fleet_sum.drains += drained;
-	return true;
+	return rc;
+}
+
+static bool asks(struct fleet_node *n, bool drained)
+{
+	int rc = drain(n, drained);
+	return !rc || rc == -EINPROGRESS;
 }
 
 static void leave(struct fleet_node *n)
@@ -78,9 +89,9 @@ bool elastic_event(struct fleet_node *n)
 	else if (what < 2 && may_go(n) && n->launcher)
 		leave(n);
 	else if (what >= 2 && what < 4 && may_go(n))
-		drain(n, true);
+		asks(n, true);
 	else if (what >= 4 && what < 8)
-		drain(n, false);
+		asks(n, false);
 	else if (what == 8 && n->assignment.runs) {
 		launcher_kill(n);
 		fleet_sum.launchers++;
@@ -133,7 +144,7 @@ bool elastic_interrupt(void)
 
 void elastic_turn(struct fleet_node *n)
 {
-	n->undrain = n->undrain && !n->assignment.leaving && !drain(n, false);
+	n->undrain = n->undrain && !n->assignment.leaving && drain(n, false) != 0;
 }
 
 /* As many nodes are there as the job needs; some of the others stay away. */
@@ -171,7 +182,7 @@ static void trial(void)
 	} else if (rng_chance(world_rng(), 50)) {
 		leave(n);
 		what = "SIGTERM to a launcher";
-	} else if (drain(n, true)) {
+	} else if (asks(n, true)) {
 		n->undrain = false;
 		what = "the drain of a node";
 	}

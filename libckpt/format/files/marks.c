@@ -72,6 +72,7 @@ int begun_encode(const struct begun *begun, struct wbuf *out)
 		jout_raw(out, ",\"plan\":");
 		plan_record_put(out, &begun->plan);
 	}
+	asked_record_put(out, &begun->asked);
 	put_tail(out, ",\"begun_at\":", begun->begun_at, ",\"reason\":", begun->reason);
 	int rc = wbuf_finish(out);
 	return !rc && out->len > BEGUN_BYTES_MAX ? -EMSGSIZE : rc;
@@ -80,6 +81,7 @@ int begun_encode(const struct begun *begun, struct wbuf *out)
 void begun_free(struct begun *begun)
 {
 	plan_record_free(&begun->plan);
+	asked_record_free(&begun->asked);
 }
 
 static bool read_result(struct jin *in, const char *good, const char *bad)
@@ -170,8 +172,8 @@ static void read_rollbacks(struct jin *in, struct rollbacks *all)
 
 static int read_begun(struct jin *in, struct begun *b)
 {
-	enum { AT = DOC_KEYS_END, REASON, BACK, PLAN };
-	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back", "plan", NULL};
+	enum { AT = DOC_KEYS_END, REASON, BACK, PLAN, DRAINED };
+	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back", "plan", "drained", NULL};
 	const struct doc_head head = {b->job, &b->id};
 	uint32_t seen = 0;
 	jin_object(in);
@@ -184,6 +186,8 @@ static int read_begun(struct jin *in, struct begun *b)
 			read_rollbacks(in, &b->back);
 		else if (k == PLAN)
 			plan_record_read(in, &b->plan);
+		else if (k == DRAINED)
+			asked_record_read_drained(in, &b->asked);
 		else
 			doc_read(in, k, &head);
 	jin_require(in, keys, seen, DOC_REQUIRED | 1u << AT | 1u << REASON);

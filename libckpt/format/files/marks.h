@@ -11,12 +11,14 @@
  *   EPOCH        {"format":"ckpt.epoch","version":1,"job","step":0,"epoch","begun_at","reason"}, in the directory of the job
  *                the last epoch that was given to a job whose ranks are on several nodes: written before anybody is told. If the job has gone
  *                back (format/tensor/rollback.h), "back":[[AT,STEP,EPOCH],…] says when and where to. If its world may change, "plan":{…}
- *                (files/plan_record.h) says which node has which ranks. It may be longer than the others
+ *                (files/plan_record.h) says which node has which ranks, and "drained" (files/asked_record.h) which are to have none. It may be
+ *                longer than the others
  * Times are nanoseconds since the Unix epoch. */
 #ifndef CKPT_FORMAT_MARKS_H
 #define CKPT_FORMAT_MARKS_H
 
 #include "base/bytes.h"
+#include "format/files/asked_record.h"
 #include "format/files/plan_record.h"
 #include "format/tensor/names.h"
 #include "format/tensor/rollback.h"
@@ -65,7 +67,8 @@ struct begun {
 	uint64_t begun_at;
 	struct rollbacks back; /* in this epoch or before */
 	char reason[MARK_TEXT_MAX];
-	struct plan_record plan; /* owned; number 0: none */
+	struct plan_record plan;   /* owned; number 0: none */
+	struct asked_record asked; /* owned */
 };
 
 /* `out` is empty. Bytes of texts that are not UTF-8 are written as '?'. 0 or -ENOMEM. */

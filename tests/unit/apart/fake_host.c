@@ -98,7 +98,7 @@ int host_remake(struct control *control, const char *job, uint32_t world, bool s
 	fake_host.held = false;
 	fake_host.view = (struct coord_view){
 		.epoch = fake_host.view.epoch + 1, .world = world, .attending = world, .not_spilled = ""};
-	host_record_plan(control, job);
+	host_record(control, job);
 	return 0;
 }
 
@@ -108,10 +108,18 @@ void host_refuse(struct control *control, uint32_t node, const char *job, int rc
 	fake_host.refused++;
 }
 
-void host_record_plan(struct control *control, const char *job)
+void host_record(struct control *control, const char *job)
 {
-	if (fake_host.has && !fake_host.slow)
-		membership_recorded(control, job, membership_plan(control, job));
+	if (!fake_host.has || fake_host.slow)
+		return;
+	membership_recorded(control, job, membership_plan(control, job));
+	membership_asked_recorded(control, job, membership_asks(control, job));
+}
+
+bool epochs_are_kept(const struct control *control)
+{
+	(void)control;
+	return fake_host.kept;
 }
 
 int epochs_last(struct control *control, const char *job, struct begun *last, struct err *err)
@@ -121,6 +129,7 @@ int epochs_last(struct control *control, const char *job, struct begun *last, st
 		return err_set(err, fake_host.last_rc, "EPOCH: damaged");
 	*last = fake_host.begun;
 	fake_host.begun.plan = (struct plan_record){0};
+	fake_host.begun.asked = (struct asked_record){0};
 	return 0;
 }
 

@@ -77,6 +77,7 @@ extern struct fake_host {
 	unsigned holds, releases, remakes, spills, given_up, abandoned, vacated, refused;
 	int remake_rc;
 	bool slow;          /* the test says when a plan is on record */
+	bool kept;          /* what was asked is recorded, too */
 	struct begun begun; /* what is on record; last_rc: it cannot be read */
 	int last_rc;
 	char preface[WIRE_TEXT_MAX];

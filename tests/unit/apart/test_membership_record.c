@@ -12,7 +12,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	plan_record_free(&fake_host.begun.plan);
+	begun_free(&fake_host.begun);
 	membership_maker_teardown();
 }
 
@@ -364,4 +364,147 @@ Test(membership_record, a_record_that_cannot_be_read_for_the_moment_is_read_late
 	fake_host.last_rc = 0;
 	says(0, 7, 4, 0);
 	cr_expect_eq(plan_now(), 7);
+}
+
+/* ---- drains --------------------------------------------------------------------------------------------------------- */
+
+static int drain(const char *node, bool drained, struct err *err)
+{
+	int rc = membership_drain(&membership_daemon.control, "gpt", node, drained, err);
+	read_orders();
+	return rc;
+}
+
+static void asked_recorded(void)
+{
+	struct control *control = &membership_daemon.control;
+	membership_asked_recorded(control, "gpt", membership_asks(control, "gpt"));
+}
+
+static struct membership_drained is(const char *node)
+{
+	struct membership_drained is;
+	struct err err = {{0}};
+	cr_assert_eq(membership_drained(&membership_daemon.control, "gpt", node, &is, &err), 0, "%s", err.text);
+	return is;
+}
+
+static void three_at_work(void)
+{
+	fake_host.kept = true;
+	begin(3);
+	recorded(1);
+	follow();
+}
+
+Test(membership_record, a_drain_is_none_before_it_is_on_record)
+{
+	struct asked_record asked;
+	struct err err = {{0}};
+	three_at_work();
+	cr_expect_eq(drain("n1", true, &err), -EINPROGRESS, "%s", err.text);
+	cr_expect(is("n1").waits && !is("n1").asked);
+	tick();
+	cr_expect_not(nodes[0].pause, "the world is about to change for it");
+	cr_assert_eq(membership_asked(&membership_daemon.control, "gpt", &asked), 0);
+	cr_expect(asked.ndrained == 1 && asked_record_is_drained(&asked, "n1"));
+	asked_record_free(&asked);
+	asked_recorded();
+	cr_expect(!is("n1").waits && is("n1").asked);
+	cr_expect_eq(drain("n1", true, &err), 0, "it stands");
+	cr_expect_eq(nodes[1].drains, 0, "no node has to remember it");
+}
+
+Test(membership_record, nor_has_it_ended_before_that_is_on_record)
+{
+	struct asked_record asked;
+	struct err err = {{0}};
+	three_at_work();
+	drain("n1", true, &err);
+	asked_recorded();
+	cr_expect_eq(drain("n1", false, &err), -EINPROGRESS);
+	cr_expect(is("n1").waits && is("n1").asked);
+	cr_assert_eq(membership_asked(&membership_daemon.control, "gpt", &asked), 0);
+	cr_expect_eq(asked.ndrained, 0);
+	asked_recorded();
+	cr_expect_not(is("n1").asked);
+}
+
+/* Together they might leave too few. */
+Test(membership_record, one_drain_is_recorded_after_the_other)
+{
+	struct err err = {{0}};
+	three_at_work();
+	cr_expect_eq(drain("n1", true, &err), -EINPROGRESS);
+	cr_expect_eq(drain("n1", true, &err), -EINPROGRESS, "who asks again waits, too");
+	cr_expect_eq(drain("n2", true, &err), -EAGAIN);
+	cr_expect_str_eq(err.text, "job 'gpt': what was asked of node n1 is not on record yet: ask again");
+	cr_expect_eq(drain("n1", false, &err), -EAGAIN);
+	asked_recorded();
+	cr_expect_eq(drain("n2", true, &err), -EINPROGRESS);
+	asked_recorded();
+	cr_expect(is("n1").asked && is("n2").asked);
+}
+
+Test(membership_record, what_was_recorded_before_a_drain_was_asked_for_is_not_the_drain)
+{
+	struct err err = {{0}};
+	three_at_work();
+	drain("n1", true, &err);
+	membership_asked_recorded(&membership_daemon.control, "gpt", 0);
+	cr_expect(is("n1").waits);
+}
+
+Test(membership_record, a_job_without_ranks_has_no_record_for_a_drain)
+{
+	struct err err = {{0}};
+	fake_host.kept = true;
+	offer(0, EACH);
+	cr_expect_eq(drain("n0", true, &err), -EAGAIN);
+	cr_expect_str_eq(err.text, "job 'gpt' has no ranks on any node yet: ask again when it has");
+}
+
+/* Neither its daemon nor its launcher is the one that was there when it was drained. */
+Test(membership_record, a_node_that_is_drained_stays_so_under_the_next_coordinator)
+{
+	put_on_record();
+	fake_host.kept = true;
+	cr_assert_eq(asked_record_drain(&fake_host.begun.asked, "n2"), 0);
+	cr_assert_eq(asked_record_drain(&fake_host.begun.asked, "n9"), 0); /* it was removed */
+	says(0, 7, 4, 0);
+	says(2, 7, 4, 2);
+	says_idle(1, 7);
+	cr_expect(is("n2").asked && !is("n0").asked && !is("n1").asked);
+	fake_host.view.entered = fake_host.view.epoch;
+	tick();
+	cr_expect(nodes[0].pause && nodes[2].pause, "it is let go at the next save");
+	nodes[1].drained = true; /* as a daemon says that was told so by a coordinator of long ago */
+	offer(1, EACH);
+	cr_expect_not(is("n1").asked);
+}
+
+Test(membership_record, a_record_that_is_written_before_the_plan_is_taken_up_keeps_the_drains)
+{
+	struct asked_record asked;
+	put_on_record();
+	fake_host.kept = true;
+	cr_assert_eq(asked_record_drain(&fake_host.begun.asked, "n2"), 0);
+	says_idle(0, 0);
+	cr_assert_eq(membership_asked(&membership_daemon.control, "gpt", &asked), 0);
+	cr_expect(asked_record_is_drained(&asked, "n2"));
+	asked_record_free(&asked);
+}
+
+Test(membership_record, a_drain_is_over_with_the_job_of_that_name)
+{
+	struct asked_record asked;
+	put_on_record();
+	fake_host.kept = true;
+	cr_assert_eq(asked_record_drain(&fake_host.begun.asked, "n2"), 0);
+	begin(3);
+	cr_expect_eq(plan_now(), 8);
+	cr_assert_eq(membership_asked(&membership_daemon.control, "gpt", &asked), 0);
+	cr_expect_eq(asked.ndrained, 0);
+	recorded(8);
+	EXPECT_RANKS(2, 8, 6, 4, 5);
 }

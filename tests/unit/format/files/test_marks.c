@@ -127,6 +127,41 @@ Test(marks, an_epoch_whose_plan_is_in_too_many_pieces_is_not_written)
 	begun_free(&b);
 }
 
+Test(marks, an_epoch_says_which_nodes_are_drained)
+{
+	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1, .reason = "rank 1 is lost"}, back;
+	struct err err = {""};
+	cr_assert_eq(asked_record_drain(&b.asked, "n1"), 0);
+	cr_assert_eq(asked_record_drain(&b.asked, "n7"), 0);
+	cr_assert_eq(asked_record_drain(&b.asked, "n1"), 0);
+	cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
+	cr_expect_eq(back.asked.ndrained, 2);
+	cr_expect(asked_record_is_drained(&back.asked, "n1") && asked_record_is_drained(&back.asked, "n7"));
+	begun_free(&back);
+	b.asked.drained[1][1] = '1';
+	cr_expect_eq(begun_again(&b, &back, &err), -EBADMSG, "a node stands twice");
+	b.asked.drained[1][0] = '/';
+	cr_expect_eq(begun_again(&b, &back, &err), -EBADMSG);
+	cr_expect_eq(back.asked.ndrained, 0, "nothing is left to be freed");
+	begun_free(&b);
+}
+
+Test(marks, an_epoch_says_of_so_many_nodes_that_they_are_drained_and_no_more)
+{
+	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1}, back;
+	struct err err = {""};
+	char name[NAME_NODE_MAX];
+	for (int i = 0; i < ASKED_DRAINED_MAX; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		cr_assert_eq(asked_record_drain(&b.asked, name), 0);
+	}
+	cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
+	cr_expect_eq(back.asked.ndrained, (uint32_t)ASKED_DRAINED_MAX);
+	begun_free(&back);
+	cr_expect_eq(asked_record_drain(&b.asked, "one-more"), -ENOSPC);
+	begun_free(&b);
+}
+
 Test(marks, an_epoch_says_where_the_job_went_back_to)
 {
 	struct begun b = {.job = "gpt",

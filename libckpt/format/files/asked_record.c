@@ -1,0 +1,78 @@
+#include "format/files/asked_record.h"
+
+#include "format/document/json_out.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool asked_record_is_drained(const struct asked_record *a, const char *node)
+{
+	for (uint32_t i = 0; i < a->ndrained; i++)
+		if (!strcmp(a->drained[i], node))
+			return true;
+	return false;
+}
+
+int asked_record_drain(struct asked_record *a, const char *node)
+{
+	if (asked_record_is_drained(a, node))
+		return 0;
+	if (a->ndrained == ASKED_DRAINED_MAX)
+		return -ENOSPC;
+	void *grown = reallocarray(a->drained, a->ndrained + 1, sizeof(*a->drained));
+	if (!grown)
+		return -ENOMEM;
+	a->drained = grown;
+	snprintf(a->drained[a->ndrained++], sizeof(*a->drained), "%s", node);
+	return 0;
+}
+
+int asked_record_copy(const struct asked_record *a, struct asked_record *copy)
+{
+	void *drained = a->ndrained ? reallocarray(NULL, a->ndrained, sizeof(*a->drained)) : NULL;
+	*copy = (struct asked_record){0};
+	if (a->ndrained && !drained)
+		return -ENOMEM;
+	*copy = *a;
+	copy->drained = drained;
+	if (drained)
+		memcpy(drained, a->drained, a->ndrained * sizeof(*a->drained));
+	return 0;
+}
+
+void asked_record_free(struct asked_record *a)
+{
+	free(a->drained);
+	*a = (struct asked_record){0};
+}
+
+void asked_record_put(struct wbuf *out, const struct asked_record *a)
+{
+	for (uint32_t i = 0; i < a->ndrained; i++) {
+		jout_raw(out, i ? "," : ",\"drained\":[");
+		jout_string(out, a->drained[i]);
+	}
+	if (a->ndrained)
+		jout_raw(out, "]");
+}
+
+void asked_record_read_drained(struct jin *in, struct asked_record *a)
+{
+	char node[NAME_NODE_MAX] = "";
+	jin_array(in);
+	while (jin_element(in)) {
+		jin_string(in, node, sizeof(node));
+		if (!in->rc)
+			jin_check(in, name_check("node", node, sizeof(node), in->err));
+		if (!in->rc && asked_record_is_drained(a, node))
+			jin_fail(in, "names node %s twice", node);
+		int rc = in->rc ? 0 : asked_record_drain(a, node);
+		if (rc == -ENOSPC)
+			jin_fail(in, "names more than %d nodes", ASKED_DRAINED_MAX);
+		else if (rc)
+			jin_check(in, err_set(in->err, rc, "no memory"));
+		if (in->rc)
+			return;
+	}
+}
