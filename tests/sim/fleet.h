@@ -59,6 +59,11 @@ struct fleet_node {
 	uint64_t frozen_ns; /* nothing of it runs until then, and nothing of it knows */
 	bool undrain;       /* it is to have ranks again, and nobody was there who could be told */
 	uint32_t processes; /* that a launcher here has at its start */
+	struct {
+		bool seen,
+			is; /* it was, or was not, drained, by what is on record, and nothing else has been asked since */
+		uint64_t term; /* in which that was seen last */
+	} drain;
 	struct fleet_assignment assignment;
 };
 
@@ -176,6 +181,9 @@ struct fleet {
 	uint64_t deaths;          /* of processes and launchers */
 	struct fleet_node *dying; /* is about to tell a plan, and does not come to the end of it; NULL: none */
 	unsigned dying_life, last_words;
+	uint32_t drain_plan;   /* the last that was seen to hold */
+	bool drain_lost;       /* the coordinator is lost as soon as a drain is on record */
+	bool drain_told;       /* one is */
 	uint64_t resumed_term; /* the last in which an epoch went on that was entered in another one */
 };
 
@@ -184,7 +192,7 @@ struct fleet_sum {
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
 		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
-		resumed, planned, schedules, rollbacks, went_back;
+		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held;
 };
 
 extern struct fleet fleet;
@@ -298,6 +306,13 @@ bool elastic_interrupt(void);
 void elastic_mend(void);
 void elastic_turn(struct fleet_node *n); /* what could not be asked is asked again */
 void elastic_trials(void);
+
+/* fleet_drain.c. 0: it holds; -EINPROGRESS: as soon as it is on record. */
+int drain_ask(struct fleet_node *n, bool drained);
+void drain_ask_and_lose(struct fleet_node *n, bool drained);
+/* The coordinator's daemon dies since a drain is on record. True: it has. */
+bool drain_interrupt(void);
+void drains_check(void);
 
 /* fleet_check.c */
 struct fleet_save *fleet_save_of(struct step_id id);

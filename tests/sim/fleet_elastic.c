@@ -5,7 +5,6 @@
 #include "net_sim.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 /* Each node with equally many processes, as `ckpt run --nodes` has it; what is not needed for all of them waits as a spare. */
 void elastic_place(void)
@@ -51,26 +50,9 @@ static bool may_go(const struct fleet_node *n)
 	return n->assignment.runs && !n->assignment.leaving && launcher_without(n) >= fleet.least;
 }
 
-/* 0: it holds; -EINPROGRESS: as soon as it is on record. */
-static int drain(struct fleet_node *n, bool drained)
+static bool drains(struct fleet_node *n)
 {
-	struct err err = {{0}};
-	char name[8];
-	snprintf(name, sizeof(name), "n%u", n->id);
-	struct fleet_node *first = fleet_coordinator();
-	if (!first || n->assignment.leaving)
-		return -ENOTCONN;
-	int rc = membership_drain(&first->daemon.control, FLEET_JOB, name, drained, &err);
-	if (rc && rc != -EINPROGRESS)
-		return rc;
-	fleet_trace("node %u is %s", n->id, drained ? "drained" : "not drained any more");
-	fleet_sum.drains += drained;
-	return rc;
-}
-
-static bool asks(struct fleet_node *n, bool drained)
-{
-	int rc = drain(n, drained);
+	int rc = drain_ask(n, true);
 	return !rc || rc == -EINPROGRESS;
 }
 
@@ -89,9 +71,9 @@ bool elastic_event(struct fleet_node *n)
 	else if (what < 2 && may_go(n) && n->launcher)
 		leave(n);
 	else if (what >= 2 && what < 4 && may_go(n))
-		asks(n, true);
+		drain_ask_and_lose(n, true);
 	else if (what >= 4 && what < 8)
-		asks(n, false);
+		drain_ask_and_lose(n, false);
 	else if (what == 8 && n->assignment.runs) {
 		launcher_kill(n);
 		fleet_sum.launchers++;
@@ -144,7 +126,7 @@ bool elastic_interrupt(void)
 
 void elastic_turn(struct fleet_node *n)
 {
-	n->undrain = n->undrain && !n->assignment.leaving && drain(n, false) != 0;
+	n->undrain = n->undrain && !n->assignment.leaving && drain_ask(n, false) != 0;
 }
 
 /* As many nodes are there as the job needs; some of the others stay away. */
@@ -182,7 +164,7 @@ static void trial(void)
 	} else if (rng_chance(world_rng(), 50)) {
 		leave(n);
 		what = "SIGTERM to a launcher";
-	} else if (asks(n, true)) {
+	} else if (drains(n)) {
 		n->undrain = false;
 		what = "the drain of a node";
 	}

@@ -35,6 +35,8 @@
  *     counts, it may. In 1 and 2 what was given up does not count.
  * 13. Plans. If there is a store or a registry, no two plans of a job have the same number, whoever coordinates. All who follow a number are in
  *     a world of the same size. No rank of it is on two nodes.
+ * 14. Drains. If there is a store or a registry, a node whose drain was on record stays drained under each coordinator, until an operator takes
+ *     that back, or nobody is left who follows a plan of the job. The same goes for a drain that was taken back.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
@@ -240,7 +242,7 @@ static bool fault(void)
 
 static void event(void)
 {
-	if ((fleet.elastic && elastic_interrupt()) || fault())
+	if ((fleet.elastic && (elastic_interrupt() || drain_interrupt())) || fault())
 		return;
 	turn_rank(some_rank());
 	turn_node(some_node());
@@ -442,6 +444,8 @@ static const struct {
 	{"changes without a repeated step", &fleet_sum.asked},
 	{"launchers asked to leave", &fleet_sum.leaves},
 	{"nodes drained", &fleet_sum.drains},
+	{"coordinators lost before a drain was on record", &fleet_sum.drain_early},
+	{"drains that held under the next one", &fleet_sum.drain_held},
 	{"launchers killed", &fleet_sum.launchers},
 	{"nodes returned", &fleet_sum.returns},
 	{"jobs asked to end", &fleet_sum.stopped},
