@@ -77,6 +77,10 @@ int operator_outcome(struct operators *operators, const struct wire_command *com
 		     struct err *err)
 {
 	struct membership_drained is;
+	if (wire_command_is_halt(command)) {
+		memcpy(answer->job, command->job, sizeof(answer->job));
+		return host_halt_waits(operators->control, command->job) ? -EINPROGRESS : 0;
+	}
 	bool on = command->kind == COMMAND_DRAIN, asks = is_drain_asked(command);
 	int rc = membership_drained(operators->control, command->job, command->node, &is, err);
 	if (rc && (asks || rc != -EBUSY))
@@ -132,10 +136,10 @@ static int take_drain(struct operators *operators, struct client *client, uint32
 		rc = drain(operators, &named, answer, err);
 		if (rc != -EINPROGRESS)
 			return rc;
-		rc = wait_here(operators, client, seq, &named, err);
+		rc = wait_here(operators, client, seq, &named, "", err);
 		return rc ? rc : OPERATOR_LATER;
 	}
-	rc = forward_to_coordinator(operators, client, seq, &named, err);
+	rc = forward_to_coordinator(operators, client, seq, &named, "", err);
 	return rc ? rc : OPERATOR_LATER;
 }
 
@@ -143,9 +147,11 @@ void operator_requested(struct operators *operators, uint32_t node, const struct
 {
 	struct err err = {{0}};
 	struct wire_answer answer = {0};
-	int rc = drain(operators, &r->request.command, &answer, &err);
+	const struct wire_command *command = &r->request.command;
+	int rc = wire_command_is_halt(command) ? host_halt(operators->control, r->job, command, &err)
+					       : drain(operators, command, &answer, &err);
 	if (rc == -EINPROGRESS) {
-		rc = wait_elsewhere(operators, node, r->request.token, &r->request.command, &err);
+		rc = wait_elsewhere(operators, node, r->request.token, command, &err);
 		if (!rc)
 			return;
 	}
@@ -156,12 +162,32 @@ void operator_requested(struct operators *operators, uint32_t node, const struct
 	host_order(operators->control, true, node, &order);
 }
 
-/* On all nodes or on none. */
-static int halt(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err)
+/* The coordinator puts it on record, and tells all nodes. */
+static int halt_all(struct operators *operators, struct client *client, uint32_t seq,
+		    const struct wire_command *command, const char *text, struct err *err)
 {
+	if (!host_here(operators->control, command->job)) {
+		int rc = forward_to_coordinator(operators, client, seq, command, text, err);
+		return rc ? rc : OPERATOR_LATER;
+	}
+	int rc = host_halt(operators->control, command->job, command, err);
+	if (rc != -EINPROGRESS)
+		return rc;
+	rc = wait_here(operators, client, seq, command, text, err);
+	return rc ? rc : OPERATOR_LATER;
+}
+
+/* On all nodes or on none. */
+static int halt(struct operators *operators, struct client *client, uint32_t seq, struct job *job,
+		const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	struct wire_command named = *command;
+	memcpy(named.job, job->name, sizeof(named.job));
 	int rc = participant_can_forward(job, err);
 	if (!rc)
 		rc = halt_request(job, command, answer, err);
+	if (!rc && job->spread)
+		return halt_all(operators, client, seq, &named, answer->text, err);
 	if (!rc)
 		participant_forward(job, command);
 	return rc;
@@ -197,13 +223,13 @@ void operator_obey(struct job *job, const struct wire_command *command)
 		resize_drain(job, command->kind == COMMAND_DRAIN);
 		return;
 	}
-	if (flushes && !saves_decide(&job->saves))
+	if (!flushes || !saves_decide(&job->saves))
 		return;
-	int rc = flushes ? queue_flush(&job->saves, &answer.id, &err) : halt_request(job, command, &answer, &err);
+	int rc = queue_flush(&job->saves, &answer.id, &err);
 	if (rc)
 		log_warn("ordered on another node, and not done here: %s", err.text);
 	else
-		log_info("ordered on another node: job %s: %s", job->name, flushes ? "flush" : answer.text);
+		log_info("ordered on another node: job %s: flush", job->name);
 }
 
 int operator_take(struct operators *operators, struct client *client, uint32_t seq, const struct wire_command *command,
@@ -229,7 +255,7 @@ int operator_take(struct operators *operators, struct client *client, uint32_t s
 		rc = roll_back(job, command, answer, err);
 	else
 		rc = command->kind == COMMAND_FLUSH ? flush(job, command, answer, err)
-						    : halt(job, command, answer, err);
+						    : halt(operators, client, seq, job, command, answer, err);
 	if (!rc)
 		log_info("ordered: %s", answer->text);
 	return rc;

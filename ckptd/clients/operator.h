@@ -16,7 +16,7 @@ enum { OPERATOR_LATER = 1 }; /* the client is answered when the coordinator has 
  * write; -EINVAL: several jobs and none named, or what it asks is impossible; the sentence names the jobs there are. */
 int operator_take(struct operators *operators, struct client *client, uint32_t seq, const struct wire_command *command,
 		  struct wire_answer *answer, struct err *err);
-/* The same was asked of another node of the job: FLUSH to GO_ON. */
+/* The same was asked of another node of the job: FLUSH, DRAIN, UNDRAIN. */
 void operator_obey(struct job *job, const struct wire_command *command);
 
 #endif

@@ -24,6 +24,7 @@ struct forward {
 	uint32_t node; /* that is asked; NO_NODE: the registry, or the store */
 	struct client *client;
 	uint32_t seq;
+	char text[WIRE_TEXT_MAX]; /* of the answer, where that has none */
 };
 
 static unsigned count(const struct operators *operators)
@@ -53,7 +54,7 @@ static struct forward *add(struct operators *operators, uint32_t node, struct cl
 }
 
 int forward_to_coordinator(struct operators *operators, struct client *client, uint32_t seq,
-			   const struct wire_command *command, struct err *err)
+			   const struct wire_command *command, const char *text, struct err *err)
 {
 	char who[WIRE_TEXT_MAX];
 	if (!coordinator_in_reach(operators->control, command->job))
@@ -62,17 +63,20 @@ int forward_to_coordinator(struct operators *operators, struct client *client, u
 	struct forward *a = add(operators, coordinator_of(operators->control, command->job), client, seq, err);
 	if (!a)
 		return -EBUSY;
+	snprintf(a->text, sizeof(a->text), "%s", text);
 	struct peer_report r = {.type = PEER_REQUEST, .request = {.token = a->token, .command = *command}};
 	memcpy(r.job, command->job, sizeof(r.job));
 	participant_send(operators->peers, operators->control, a->node, &r);
 	return 0;
 }
 
-int forward_here(struct operators *operators, struct client *client, uint32_t seq, uint64_t *token, struct err *err)
+int forward_here(struct operators *operators, struct client *client, uint32_t seq, const char *text, uint64_t *token,
+		 struct err *err)
 {
 	struct forward *a = add(operators, NO_NODE, client, seq, err);
 	if (!a)
 		return -EBUSY;
+	snprintf(a->text, sizeof(a->text), "%s", text);
 	*token = a->token;
 	return 0;
 }
@@ -95,7 +99,7 @@ static void answer(const struct forward *a, const struct peer_order *order)
 		return;
 	}
 	snprintf(reply.job, sizeof(reply.job), "%s", order->job);
-	snprintf(reply.text, sizeof(reply.text), "%s", m->text);
+	snprintf(reply.text, sizeof(reply.text), "%s", *m->text ? m->text : a->text);
 	if (wire_answer_encode(&reply, &body))
 		body.failed = true;
 	client_send(a->client, WIRE_COMMAND, a->seq, &body, NULL, 0);

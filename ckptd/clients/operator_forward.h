@@ -9,11 +9,13 @@
 struct client;
 struct operators;
 
-/* The answer comes later, to this request of the client's; the job is named. -ENOTCONN: the coordinator cannot be reached. */
+/* The answer comes later, to this request of the client's; the job is named. Where it says nothing else it is the text. -ENOTCONN: the coordinator cannot be
+ * reached. */
 int forward_to_coordinator(struct operators *operators, struct client *client, uint32_t seq,
-			   const struct wire_command *command, struct err *err);
+			   const struct wire_command *command, const char *text, struct err *err);
 /* The same where it is coordinated here: the answer is given by that token. -EBUSY. */
-int forward_here(struct operators *operators, struct client *client, uint32_t seq, uint64_t *token, struct err *err);
+int forward_here(struct operators *operators, struct client *client, uint32_t seq, const char *text, uint64_t *token,
+		 struct err *err);
 /* A node is to be taken out of the cluster, or its failures are to be forgotten: the answer comes when that is on record. */
 int forward_to_record(struct operators *operators, struct client *client, uint32_t seq,
 		      const struct wire_command *command, struct err *err);

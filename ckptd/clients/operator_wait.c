@@ -40,13 +40,13 @@ int wait_elsewhere(struct operators *operators, uint32_t node, uint64_t token, c
 }
 
 int wait_here(struct operators *operators, struct client *client, uint32_t seq, const struct wire_command *command,
-	      struct err *err)
+	      const char *text, struct err *err)
 {
 	int rc = wait_elsewhere(operators, NO_NODE, 0, command, err);
 	struct operator_wait *w = operators->waits; /* it is the first */
 	if (rc)
 		return rc;
-	rc = forward_here(operators, client, seq, &w->token, err);
+	rc = forward_here(operators, client, seq, text, &w->token, err);
 	if (rc) {
 		operators->waits = w->next;
 		free(w);

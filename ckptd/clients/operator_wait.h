@@ -9,9 +9,9 @@
 struct client;
 struct operators;
 
-/* Asked by that request of a client here; by a node, with its token. -EBUSY. */
+/* Asked by that request of a client here, whose answer is the text, where the outcome has none; by a node, with its token. -EBUSY. */
 int wait_here(struct operators *operators, struct client *client, uint32_t seq, const struct wire_command *command,
-	      struct err *err);
+	      const char *text, struct err *err);
 int wait_elsewhere(struct operators *operators, uint32_t node, uint64_t token, const struct wire_command *command,
 		   struct err *err);
 /* Every tick. */

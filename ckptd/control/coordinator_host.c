@@ -131,6 +131,8 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	host->plan = start.plan;
 	host->plan_recorded = start.plan.number;
 	host->asked = start.asked;
+	if (!host->halt.is.number && !host->halt.asked.number)
+		halt_recall(&host->halt, &start.asked);
 	host->orders = host_orders;
 	host->orders.arg = host;
 	host->room = host->spread ? roster_room(control->peers->roster) : 1;
@@ -146,7 +148,8 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	return 0;
 }
 
-static int host_new(struct control *control, const char *job, uint32_t world, bool spread, struct err *err)
+static int host_new(struct control *control, const char *job, uint32_t world, bool spread,
+		    const struct coordinator_halt *halt, struct err *err)
 {
 	unsigned n = 0;
 	list_for(node, &control->hosts)
@@ -156,7 +159,7 @@ static int host_new(struct control *control, const char *job, uint32_t world, bo
 	struct coordinator_host *host = calloc(1, sizeof(*host));
 	if (!host)
 		return err_set(err, -ENOMEM, "no memory for job '%s'", job);
-	*host = (struct coordinator_host){.control = control, .spread = spread, .begun_ns = clock_now()};
+	*host = (struct coordinator_host){.control = control, .spread = spread, .halt = *halt, .begun_ns = clock_now()};
 	snprintf(host->job, sizeof(host->job), "%s", job);
 	int rc = begin(host, world, err);
 	if (rc) {
@@ -211,13 +214,16 @@ int host_remake(struct control *control, const char *job, uint32_t world, bool s
 		return err_set(err, -EAGAIN, "job '%s': it is not known yet whether a node of it is lost", job);
 	if (host && host->directories.n)
 		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still in use", job);
-	bool stop = (host && host->stop && !host->ended) || membership_stops(control, job);
+	struct coordinator_halt halt = {.is = {0}};
+	if (host && !host->ended)
+		halt = host->halt;
+	else
+		membership_kept_halt(control, job, &halt);
+	halt.holds = false;
 	if (host)
 		host_free(host);
-	int rc = host_new(control, job, world, spread, err);
-	membership_keep_stop(control, job, rc && stop);
-	if (!rc)
-		host_find(control, job)->stop = stop;
+	int rc = host_new(control, job, world, spread, &halt, err);
+	membership_keep_halt(control, job, rc ? &halt : &(struct coordinator_halt){.is = {0}});
 	return rc;
 }
 
@@ -258,6 +264,7 @@ void host_over(struct coordinator_host *host)
 	for (uint32_t n = 0; host->spread && host->control->peers->net && n < host->control->peers->roster->n; n++)
 		if (n == host->control->peers->self || net_is_up(host->control->peers->net, n))
 			host_give(host, n, &end);
+	halt_end(host);
 	membership_over(host->control, host->job);
 	if (host->spread)
 		set_aside_ended(host->control, host->job);

@@ -4,6 +4,7 @@
 
 #include "base/repeat.h"
 #include "control/checkpoint_directories.h"
+#include "control/coordinator_halt.h"
 #include "control/coordinator_host.h"
 #include "control/hand_over.h"
 #include "format/files/plan_record.h"
@@ -18,9 +19,9 @@ struct coordinator_host {
 	struct coord *coord;
 	struct directories directories;
 	int directory_lock;
-	struct peer_halt halt; /* what it was asked to do later */
-	bool stop;             /* its nodes were asked to end: so is who comes later */
-	bool deposed;          /* nobody finds it any more: another daemon coordinates the job, or may */
+	struct coordinator_halt halt;
+	bool held;    /* by the membership: nobody enters an epoch */
+	bool deposed; /* nobody finds it any more: another daemon coordinates the job, or may */
 	uint64_t begun_ns;
 	struct hand_over hand_over; /* nodes that are not heard, of which others are asked */
 	uint64_t
@@ -48,6 +49,8 @@ struct coordinator_host *host_find(const struct control *control, const char *jo
 extern const struct coord_orders host_orders, host_no_orders;
 /* An order for a node: all but the name of the job. */
 void host_give(struct coordinator_host *host, uint32_t node, struct peer_order *order);
+/* The job is over: what was asked of it is not asked of the next one of its name. */
+void host_record_end(struct coordinator_host *host);
 /* Records an epoch, and then says so to the coordinator: host_orders.persist. */
 void host_persist(void *host, uint32_t epoch, const char *reason);
 /* A host is there for a node that joins. */

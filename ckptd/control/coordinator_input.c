@@ -1,4 +1,5 @@
 /* What is reported, as far as it concerns more than the coordinator; and that a node is lost. */
+#include "base/log.h"
 #include "cluster/room.h"
 #include "control/control.h"
 #include "control/coordinator_host_private.h"
@@ -8,12 +9,6 @@
 #include "replication/room.h"
 
 #include <string.h>
-
-static void forget_halt(struct coordinator_host *host)
-{
-	host->stop = false;
-	host->halt = (struct peer_halt){0};
-}
 
 /* Of a job that is on its way out, nobody needs the host. One whose ranks have not finished may go on with others: who comes when nobody is left
  * begins another life of it, and is not to end. */
@@ -30,56 +25,24 @@ static void leave(struct coordinator_host *host, uint32_t node, enum peer_leave 
 	if (last && !goes_on)
 		host_over(host);
 	else if (last && !finished)
-		forget_halt(host);
+		halt_forget(host);
 }
 
-/* It may not have been there when the others were asked to end. */
-static void attends(struct coordinator_host *host, uint32_t node)
+static void attends(struct coordinator_host *host, uint32_t node, const struct peer_node_join *m)
 {
-	struct peer_order stop = {.type = PEER_STOP, .word.epoch = coord_view(host->coord).epoch};
 	if (host->ended) /* that was another life of the job */
-		forget_halt(host);
+		halt_forget(host);
 	host->ended = false;
-	memcpy(stop.job, host->job, sizeof(stop.job));
-	if (host->stop)
-		host_order(host->control, host->spread, node, &stop);
-}
-
-/* All nodes: those that have no rank of it pay no heed. */
-static void tell_halt(struct coordinator_host *host)
-{
-	const struct control *control = host->control;
-	for (uint32_t n = 0; host->spread && n < control->peers->roster->n; n++)
-		if (n == control->peers->self || (control->peers->net && net_is_up(control->peers->net, n)))
-			host_give(host, n, &(struct peer_order){.type = PEER_HALT, .halt = host->halt});
-}
-
-/* The coordinator before this one may have been asked, or the node may not have been there. One that was lost may have given a number that was given again. */
-static void compare_halt(struct coordinator_host *host, uint32_t node, const struct peer_halt *said)
-{
-	bool newer = said->number > host->halt.number;
-	if (newer)
-		host->halt = *said;
-	if (newer)
-		tell_halt(host);
-	else if (host->spread && !peer_halt_equal(said, &host->halt))
-		host_give(host, node, &(struct peer_order){.type = PEER_HALT, .halt = host->halt});
-}
-
-static bool is_for_later(const struct wire_command *command)
-{
-	return command->kind == COMMAND_HALT_AFTER || command->kind == COMMAND_HALT_BEFORE ||
-	       command->kind == COMMAND_GO_ON;
+	halt_attends(host, node, m);
 }
 
 static void asked(struct coordinator_host *host, struct coord_from from, const struct wire_command *command)
 {
-	host->stop |= command->kind == COMMAND_HALT;
-	if (is_for_later(command)) {
-		host->halt = (struct peer_halt){.number = host->halt.number + 1,
-						.kind = command->kind == COMMAND_GO_ON ? 0 : command->kind,
-						.before_ns = command->at_ns};
-		tell_halt(host);
+	struct err err = {{0}};
+	if (wire_command_is_halt(command)) {
+		int rc = host_halt(host->control, host->job, command, &err);
+		if (rc && rc != -EINPROGRESS)
+			log_warn("%s", err.text);
 		return;
 	}
 	if (command->kind == COMMAND_ROLLBACK)
@@ -113,14 +76,15 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 		asked(host, from, &r->request.command);
 		return;
 	case PEER_NODE_JOIN:
-		attends(host, from.node);
-		compare_halt(host, from.node, &r->node_join.halt);
+		attends(host, from.node, &r->node_join);
 		break;
 	default:
 		break;
 	}
 	struct coord_view was = coord_view(host->coord);
 	coord_input(host->coord, from, r);
+	if (r->type == PEER_NODE_JOIN)
+		halt_attended(host);
 	if (host->spread)
 		note_failure(host, r, from.node, &was);
 	if (r->type == PEER_UNCOPIED)
@@ -138,7 +102,7 @@ static void lose(struct coordinator_host *host, uint32_t node, uint64_t heard_ns
 	coord_gone(host->coord, node, why);
 	if (!attended || coord_view(host->coord).attending)
 		return;
-	forget_halt(host);
+	halt_doubt(host);
 	if (finished)
 		host_over(host);
 }

@@ -153,7 +153,8 @@ static bool has_new_plan(const struct coordinator_host *host)
 /* Nor what was asked last. */
 static bool has_new_asks(const struct coordinator_host *host)
 {
-	return host->spread && membership_asks(host->control, host->job) != host->asks_recorded;
+	return host->spread &&
+	       (halt_is_new(&host->halt) || membership_asks(host->control, host->job) != host->asks_recorded);
 }
 
 static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
@@ -176,6 +177,7 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 	host->unrecorded = (struct repeat){0};
 	membership_recorded(host->control, host->job, host->plan_recorded);
 	membership_asked_recorded(host->control, host->job, host->asks_recorded);
+	halt_recorded(host);
 	coord_persisted(host->coord, epoch);
 	if (now.epoch > epoch || has_new_plan(host) || has_new_asks(host)) /* raised or planned again meanwhile */
 		host_persist(host, now.epoch, coord_reason(host->coord));
@@ -207,6 +209,8 @@ static int take_asked(struct coordinator_host *host, struct asked_record *asked)
 		asked_record_free(&host->asked);
 		host->asked = now;
 	}
+	halt_to_record(&host->halt, &host->asked);
+	host->halt.written = host->asked.halt_number;
 	host->asks_written = membership_asks(host->control, host->job);
 	return asked_record_copy(&host->asked, asked);
 }
@@ -223,6 +227,16 @@ static int record(struct coordinator_host *host, uint32_t epoch, const struct ro
 	if (rc)
 		begun_free(&begun);
 	return rc ? rc : epochs_record(host->control, &begun, recorded, host, &host->record);
+}
+
+void host_record_end(struct coordinator_host *host)
+{
+	struct rollbacks back = coord_view(host->coord).back;
+	epochs_forget(host->record);
+	host->record = NULL;
+	if (!record(host, coord_view(host->coord).epoch, &back, "it has ended"))
+		epochs_let_go(host->record);
+	host->record = NULL;
 }
 
 void host_persist(void *arg, uint32_t epoch, const char *reason)

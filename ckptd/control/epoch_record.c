@@ -307,6 +307,11 @@ int epochs_record(struct control *control, struct begun *begun,
 	return 0;
 }
 
+void epochs_let_go(struct epochs_record *record)
+{
+	record->done = NULL;
+}
+
 void epochs_forget(struct epochs_record *record)
 {
 	if (!record)

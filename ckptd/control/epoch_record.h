@@ -35,6 +35,8 @@ struct epochs_record;
 int epochs_record(struct control *control, struct begun *begun,
 		  void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
 		  struct epochs_record **out);
+/* The same, and nobody waits for it: it is written all the same. */
+void epochs_let_go(struct epochs_record *record);
 /* done will not be called any more. NULL is allowed. */
 void epochs_forget(struct epochs_record *record);
 

@@ -219,15 +219,14 @@ static void quiesce(struct membership *m, const char *why)
 
 static void end(struct membership *m)
 {
-	struct peer_order o = {.type = PEER_STOP, .word.epoch = host_view(m->control, m->job).epoch};
-	if (m->ending || !o.word.epoch)
+	struct err err = {{0}};
+	if (host_ends(m->control, m->job) || !host_view(m->control, m->job).epoch)
 		return;
-	m->ending = true;
 	log_warn("job %s: nodes are to be let go, and fewer than %u ranks would be left: it is asked to end", m->job,
 		 m->assignment.least);
-	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
-		if (m->assignment.nodes[n].has)
-			membership_order(m, n, &o);
+	int rc = host_halt(m->control, m->job, &(struct wire_command){.kind = COMMAND_HALT}, &err);
+	if (rc && rc != -EINPROGRESS)
+		log_warn("%s", err.text);
 }
 
 /* A rank is lost for good. What is in memory goes on where the ranks of each node stay together; else through storage, if there is any. */

@@ -52,9 +52,10 @@ void membership_uncopied(struct control *control, const char *job, struct step_i
 bool membership_left(struct control *control, const char *job, uint32_t node);
 /* They have not, and are not there any more: lost for good, or others' by now. last: nobody joins. False: nobody else could take them up. */
 bool membership_deserted(struct control *control, const char *job, uint32_t node, bool last);
-/* Those who are at work were asked to end, and there is no host that knows: it could not be made anew. */
-void membership_keep_stop(struct control *control, const char *job, bool stop);
-bool membership_stops(const struct control *control, const char *job);
+/* What was asked of those who are at work, while there is no host that knows: it could not be made anew. */
+struct coordinator_halt;
+void membership_keep_halt(struct control *control, const char *job, const struct coordinator_halt *halt);
+void membership_kept_halt(const struct control *control, const char *job, struct coordinator_halt *halt);
 /* Another daemon plans the job, or may. */
 void membership_depose(struct control *control, const char *job);
 /* All ranks have finished, or nobody is left. Whoever offers processes to what is over is told so. */

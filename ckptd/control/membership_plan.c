@@ -226,17 +226,18 @@ bool membership_replan(struct membership *m)
 	return true;
 }
 
-void membership_keep_stop(struct control *control, const char *job, bool stop)
+void membership_keep_halt(struct control *control, const char *job, const struct coordinator_halt *halt)
 {
 	struct membership *m = membership_find(control, job);
 	if (m)
-		m->stop = stop;
+		m->halt = *halt;
 }
 
-bool membership_stops(const struct control *control, const char *job)
+void membership_kept_halt(const struct control *control, const char *job, struct coordinator_halt *halt)
 {
 	const struct membership *m = membership_find(control, job);
-	return m && m->stop;
+	if (m)
+		*halt = m->halt;
 }
 
 unsigned memberships_room(const struct control *control)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/repeat.h"
 #include "control/control.h"
+#include "control/coordinator_halt.h"
 #include "control/coordinator_host.h"
 #include "control/membership.h"
 #include "coordinator/room.h"
@@ -42,18 +43,17 @@ struct membership {
 	uint64_t miss_ns; /* what it has in memory, also for others, may come until then */
 	bool gone;        /* a node was lost since the last plan, with what it had in memory */
 	enum pause { PAUSE_NONE = 0, PAUSE_ASKED, PAUSE_SET } pause;
-	uint32_t pause_epoch;      /* in which that is so */
-	uint64_t after;            /* saves of later steps are those in whose fence every rank waits */
-	bool occasion;             /* one of them is safe: what can wait for that may be done */
-	char stuck[WIRE_TEXT_MAX]; /* why a change that could wait has not come; "": it may come with any save */
-	uint64_t stuck_ns;         /* when storage is tried next: a save shows that it is over */
-	bool ending;               /* the job was asked to end: too few would be left */
-	bool stop;                 /* see membership_keep_stop */
-	bool deserted;             /* nobody has joined since the last node gave up what it had */
-	bool starving;             /* too few are there, and that was said */
-	bool quiescing;            /* towards the next plan */
-	bool parted;               /* see membership_parted */
-	bool unfit;                /* it is stuck since membership_parts */
+	uint32_t pause_epoch;         /* in which that is so */
+	uint64_t after;               /* saves of later steps are those in whose fence every rank waits */
+	bool occasion;                /* one of them is safe: what can wait for that may be done */
+	char stuck[WIRE_TEXT_MAX];    /* why a change that could wait has not come; "": it may come with any save */
+	uint64_t stuck_ns;            /* when storage is tried next: a save shows that it is over */
+	struct coordinator_halt halt; /* see membership_keep_halt */
+	bool deserted;                /* nobody has joined since the last node gave up what it had */
+	bool starving;                /* too few are there, and that was said */
+	bool quiescing;               /* towards the next plan */
+	bool parted;                  /* see membership_parted */
+	bool unfit;                   /* it is stuck since membership_parts */
 	bool rescuing; /* before that: what only memory has is written by who has it, also for nodes that are lost */
 	bool again;    /* another node was lost meanwhile */
 	uint64_t spill_ns;        /* not longer than until then it is found out what there is */

@@ -15,7 +15,6 @@ void coordinator_link_up(struct job *job)
 {
 	resize_apart(job, true);
 	resize_say(job);
-	halt_together(job);
 	standstill_anew(job);
 	straggler_watch_anew(job);
 	if (job->nlocal)

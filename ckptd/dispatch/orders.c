@@ -224,9 +224,6 @@ void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 	case PEER_LIST_PIECES:
 		participation_list(job, order->number);
 		return;
-	case PEER_STOP:
-		job_stop(job);
-		return;
 	case PEER_HALT:
 		halt_hear(job, &order->halt);
 		return;

@@ -30,7 +30,7 @@ static void say(struct wire_answer *answer, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The nodes of a job that is spread hear it from the coordinator, this one among them. */
+/* The nodes of a job that is spread hear it from the coordinator, this one among them, when it is on record. */
 static void set(struct job *job, struct peer_halt later)
 {
 	if (!job->spread)
@@ -83,54 +83,55 @@ int halt_request(struct job *job, const struct wire_command *command, struct wir
 		return go_on(job, answer, err);
 	default:
 		say(answer, "job %s is asked to make a last checkpoint and end", job->name);
-		job->halt.begun = true;
-		job_stop(job);
+		if (!job->spread)
+			job_stop(job);
 		return 0;
 	}
 }
 
-void halt_hear(struct job *job, const struct peer_halt *later)
+static void note(const struct job *job, uint32_t kind)
 {
-	struct peer_halt was = job->halt.later;
-	if (later->number < was.number || peer_halt_equal(later, &was))
-		return;
-	job->halt.later = *later;
-	if (!job->stop)
+	if (!job->stop && kind != COMMAND_HALT)
 		log_info("job %s: %s", job->name,
-			 later->kind == COMMAND_HALT_AFTER
-				 ? "it will be asked to end when its next checkpoint is durable"
-			 : later->kind == COMMAND_HALT_BEFORE ? "it will be asked to end in time"
-							      : "nothing is asked of it any more");
+			 kind == COMMAND_HALT_AFTER    ? "it will be asked to end when its next checkpoint is durable"
+			 : kind == COMMAND_HALT_BEFORE ? "it will be asked to end in time"
+						       : "nothing is asked of it any more");
 }
 
-static void tell_others(const struct job *job)
+void halt_hear(struct job *job, const struct peer_halt *halt)
+{
+	struct peer_halt was = job->halt.later;
+	if (halt->number < was.number || (peer_halt_equal(halt, &was) && halt->kind != COMMAND_HALT))
+		return;
+	job->halt.later = *halt;
+	job->halt.due = job->halt.due && halt->kind;
+	note(job, halt->kind);
+	if (halt->kind == COMMAND_HALT)
+		job_stop(job);
+}
+
+static void tell_coordinator(const struct job *job)
 {
 	participant_forward(job, &(struct wire_command){.kind = COMMAND_HALT});
 }
 
-/* The time has come. Other nodes may have been asked later than this one, and would stop after another checkpoint, which never comes once the
- * ranks here are gone; or have another idea of how long a save takes. */
+/* The time has come, for one of the nodes: they have different ideas of how long a save takes. All end when that is on record: one that ended alone would leave
+ * the others to a checkpoint that never comes. */
 void halt_now(struct job *job)
 {
-	if (job->stop)
+	if (job->stop || job->halt.due)
 		return;
-	job->halt.begun = true;
-	job_stop(job);
-	tell_others(job);
-}
-
-void halt_together(struct job *job)
-{
-	job->halt.again = job->halt.begun;
+	if (!job->spread)
+		job_stop(job);
+	job->halt.due = job->spread;
+	tell_coordinator(job);
 }
 
 void halt_joined(struct job *job)
 {
 	job->halt.apart = false;
-	if (!job->halt.again)
-		return;
-	job->halt.again = false;
-	tell_others(job);
+	if (job->halt.due && !job->stop)
+		tell_coordinator(job);
 }
 
 void halt_durable(struct job *job)

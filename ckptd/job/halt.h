@@ -1,7 +1,7 @@
-/* Halt: a job is asked to make a last checkpoint and to end: at once, after its next checkpoint, or in time for an appointment. All nodes of
- * the job are asked, and the first for which it is time says so to all. On several nodes what is asked for later is numbered by the coordinator. Each node says
- * to each coordinator what it knows, so that it outlives all but the last of them; and does nothing about it while it has none, since it would not hear that it was
- * taken back. */
+/* Halt: a job is asked to make a last checkpoint and to end: at once, after its next checkpoint, or in time for an appointment. On several nodes the
+ * coordinator is asked, puts it on record (control/coordinator_halt.h) and tells all of them, under a number. The first node for which it is time says so to the coordinator.
+ * Without a record each node says to each coordinator what it knows, so that it outlives all but the last of them. No node does anything about it while it has no
+ * coordinator, since it would not hear that it was taken back. */
 #ifndef CKPTD_JOB_HALT_H
 #define CKPTD_JOB_HALT_H
 
@@ -12,25 +12,21 @@
 struct job;
 
 struct halt {
-	struct peer_halt later; /* what was asked for later; on one node without a number */
+	struct peer_halt later; /* what was asked; on one node what was asked for later, without a number */
 	bool apart;             /* nobody could say whether that still holds */
-	bool again;             /* it is to be told as soon as it has taken this node for one of the job's */
-	bool begun; /* an operator has it end: all nodes are to be told, also by a coordinator that has not heard of it */
+	bool due;               /* the time has come, and the coordinator has yet to say that the job is to end */
 };
 
-/* What is asked for later of a job that is spread is set when its coordinator says so. The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. Of a job
+/* Of a job that is spread this only says what would happen: it is done when its coordinator says so. The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. Of a job
  * that is spread other nodes may know what was forgotten here: taking it back is for them, then. */
 int halt_request(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err);
 /* From the coordinator. */
-void halt_hear(struct job *job, const struct peer_halt *later);
-/* At once, on all nodes, without an operator. Does nothing if it has been asked to. */
+void halt_hear(struct job *job, const struct peer_halt *halt);
+/* At once, on all nodes, without an operator: as soon as the coordinator says so. Does nothing if it has been asked to. */
 void halt_now(struct job *job);
 /* Every tick. */
 void halt_tick(struct job *job);
-/* The coordinator is back, which may have lost what it was told last, or know nothing: the others are asked again to end, but not before this
- * node has a participant. What it has may be left of an earlier life of the job, and the others of the next one. */
-void halt_together(struct job *job);
-/* It has one. */
+/* A coordinator has taken this node for one of the job's: it may not have heard that the time has come. */
 void halt_joined(struct job *job);
 /* A checkpoint has become durable. */
 void halt_durable(struct job *job);

@@ -367,7 +367,7 @@ static void begin_again(struct job *job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			memory_set_stop(job->ranks[r].mem, false);
-	if (!job->stop && !job->halt.later.kind)
+	if (!job->stop && !job->halt.later.kind && !job->halt.due)
 		return;
 	log_info("job %s: it begins again: that it was asked to end is over with those who were asked", job->name);
 	job->stop = false;

@@ -172,8 +172,8 @@ static void read_rollbacks(struct jin *in, struct rollbacks *all)
 
 static int read_begun(struct jin *in, struct begun *b)
 {
-	enum { AT = DOC_KEYS_END, REASON, BACK, PLAN, DRAINED };
-	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back", "plan", "drained", NULL};
+	enum { AT = DOC_KEYS_END, REASON, BACK, PLAN, HALT, DRAINED };
+	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back", "plan", "halt", "drained", NULL};
 	const struct doc_head head = {b->job, &b->id};
 	uint32_t seen = 0;
 	jin_object(in);
@@ -186,6 +186,8 @@ static int read_begun(struct jin *in, struct begun *b)
 			read_rollbacks(in, &b->back);
 		else if (k == PLAN)
 			plan_record_read(in, &b->plan);
+		else if (k == HALT)
+			asked_record_read_halt(in, &b->asked);
 		else if (k == DRAINED)
 			asked_record_read_drained(in, &b->asked);
 		else

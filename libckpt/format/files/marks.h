@@ -11,8 +11,8 @@
  *   EPOCH        {"format":"ckpt.epoch","version":1,"job","step":0,"epoch","begun_at","reason"}, in the directory of the job
  *                the last epoch that was given to a job whose ranks are on several nodes: written before anybody is told. If the job has gone
  *                back (format/tensor/rollback.h), "back":[[AT,STEP,EPOCH],…] says when and where to. If its world may change, "plan":{…}
- *                (files/plan_record.h) says which node has which ranks, and "drained" (files/asked_record.h) which are to have none. It may be
- *                longer than the others
+ *                (files/plan_record.h) says which node has which ranks. "halt" and "drained" (files/asked_record.h) are what was asked of the
+ *                job. It may be longer than the others
  * Times are nanoseconds since the Unix epoch. */
 #ifndef CKPT_FORMAT_MARKS_H
 #define CKPT_FORMAT_MARKS_H

@@ -57,7 +57,6 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_CLEAR] = "CLEAR",
 	[PEER_QUIESCE] = "QUIESCE",
 	[PEER_PLAN] = "PLAN",
-	[PEER_STOP] = "STOP",
 	[PEER_SPILL] = "SPILL",
 	[PEER_PIN_REPLICATED] = "PIN_REPLICATED",
 	[PEER_PAUSE] = "PAUSE",

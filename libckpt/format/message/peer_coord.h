@@ -42,10 +42,11 @@ static inline bool peer_term_take(const void **body, size_t *len, uint64_t *term
 }
 
 /* A node takes part in a job. */
-/* What a job was asked to do later (`ckpt halt`). All its nodes know the same: what bears the highest number holds. */
+/* When a job was asked to end (`ckpt halt`). All its nodes know the same: what bears the highest number holds. */
 struct peer_halt {
-	uint64_t number;    /* how often it was asked, or that was taken back; 0: never */
-	uint32_t kind;      /* COMMAND_HALT_AFTER, COMMAND_HALT_BEFORE; 0: nothing is asked */
+	uint64_t number; /* how often it was asked, or that was taken back; 0: never */
+	uint32_t
+		kind; /* COMMAND_HALT, which is not taken back; COMMAND_HALT_AFTER, COMMAND_HALT_BEFORE; 0: nothing is asked */
 	uint64_t before_ns; /* since the Unix epoch */
 };
 
@@ -191,7 +192,7 @@ struct peer_save {
 
 /* Of an operator: for the other nodes of the job, or, with a token, for the coordinator, whose ANSWER he waits for. */
 struct peer_request {
-	uint64_t token; /* 0: none; those of a drain have one, and no others */
+	uint64_t token; /* 0: none; those of a drain have one, and those of an operator's halt */
 	struct wire_command command;
 };
 
@@ -310,7 +311,7 @@ struct peer_report {
 	};
 };
 
-/* ADOPT, RAISE, RANK_WANTED, REJECT, END, STOP, RESUME. */
+/* ADOPT, RAISE, RANK_WANTED, REJECT, END, RESUME. */
 struct peer_word {
 	uint32_t epoch, rank; /* RAISE: with the flag, the rank whose loss it follows from */
 	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused, not only that its ranks enter;

@@ -20,10 +20,10 @@ void peer_halt_get(struct rbuf *r, struct peer_halt *m)
 
 int peer_halt_check(enum peer_type type, const struct peer_halt *m, struct err *err)
 {
-	bool later = m->kind == COMMAND_HALT_AFTER || m->kind == COMMAND_HALT_BEFORE;
+	bool asked = m->kind >= COMMAND_HALT && m->kind <= COMMAND_HALT_BEFORE;
 	if (m->number > UINT32_MAX) /* it is counted on from there */
 		return peer_bad(type, err, "number of a halt", m->number);
-	if (m->kind && !later)
+	if (m->kind && !asked)
 		return peer_bad(type, err, "kind of halt", m->kind);
-	return later && !m->number ? peer_bad(type, err, "number of a halt", 0) : 0;
+	return asked && !m->number ? peer_bad(type, err, "number of a halt", 0) : 0;
 }

@@ -256,7 +256,8 @@ int peer_capacity_check(const struct peer_capacity *m, struct err *err)
 int peer_request_check(const struct peer_request *m, struct err *err)
 {
 	bool drain = wire_command_is_drain(&m->command), answered = m->token;
-	return drain != answered || m->command.kind == COMMAND_REMOVE || m->command.kind == COMMAND_CLEAR
+	return (drain != answered && !wire_command_is_halt(&m->command)) || m->command.kind == COMMAND_REMOVE ||
+			       m->command.kind == COMMAND_CLEAR
 		       ? peer_bad(PEER_REQUEST, err, "kind", m->command.kind)
 		       : wire_command_check(&m->command, err);
 }

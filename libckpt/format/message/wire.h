@@ -335,6 +335,7 @@ int wire_user_decode(const void *body, size_t len, struct wire_user *m, struct e
 void wire_command_put(struct wbuf *out, const struct wire_command *m);
 void wire_command_get(struct rbuf *r, struct wire_command *m);
 int wire_command_check(const struct wire_command *m, struct err *err);
+bool wire_command_is_halt(const struct wire_command *m); /* or takes one back */
 bool wire_command_is_drain(const struct wire_command *m);
 bool wire_command_is_fault(const struct wire_command *m);
 int wire_command_encode(const struct wire_command *m, struct wbuf *out);

@@ -9,6 +9,11 @@ static int malformed(const struct rbuf *r, struct err *err)
 	return err_set(err, -EBADMSG, "COMMAND message of %zu bytes is malformed", r->len);
 }
 
+bool wire_command_is_halt(const struct wire_command *m)
+{
+	return m->kind >= COMMAND_HALT && m->kind <= COMMAND_GO_ON;
+}
+
 bool wire_command_is_drain(const struct wire_command *m)
 {
 	return m->kind >= COMMAND_DRAIN && m->kind <= COMMAND_DRAINED;

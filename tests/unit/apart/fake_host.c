@@ -1,6 +1,7 @@
 #include "fakes.h"
 
 #include "cluster/roster.h"
+#include "control/coordinator_halt.h"
 #include "control/coordinator_host.h"
 #include "control/epoch_record.h"
 #include "control/hand_over.h"
@@ -114,6 +115,21 @@ void host_record(struct control *control, const char *job)
 		return;
 	membership_recorded(control, job, membership_plan(control, job));
 	membership_asked_recorded(control, job, membership_asks(control, job));
+}
+
+int host_halt(struct control *control, const char *job, const struct wire_command *command, struct err *err)
+{
+	(void)control, (void)job, (void)err;
+	cr_assert_eq(command->kind, COMMAND_HALT);
+	fake_host.halts++;
+	fake_host.ends = true;
+	return 0;
+}
+
+bool host_ends(const struct control *control, const char *job)
+{
+	(void)control, (void)job;
+	return fake_host.ends;
 }
 
 bool epochs_are_kept(const struct control *control)

@@ -74,7 +74,8 @@ extern struct fake_host {
 	uint64_t term;
 	bool has, busy, held;
 	struct coord_view view; /* a host that is made anew has all its ranks */
-	unsigned holds, releases, remakes, spills, given_up, abandoned, vacated, refused;
+	bool ends;              /* it was asked to */
+	unsigned halts, holds, releases, remakes, spills, given_up, abandoned, vacated, refused;
 	int remake_rc;
 	bool slow;          /* the test says when a plan is on record */
 	bool kept;          /* what was asked is recorded, too */

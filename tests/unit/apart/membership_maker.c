@@ -51,7 +51,6 @@ void read_orders(void)
 			f->told_plan = true;
 		}
 		f->quiesce |= o->type == PEER_QUIESCE;
-		f->stop |= o->type == PEER_STOP;
 		f->flush |= o->type == PEER_COMMAND && o->command.kind == COMMAND_FLUSH;
 		if (o->type == PEER_COMMAND && o->command.kind >= COMMAND_DRAIN) {
 			f->drained = o->command.kind == COMMAND_DRAIN;

@@ -12,7 +12,7 @@ extern struct daemon membership_daemon;
 /* What a node has been told, and follows once it has said so. */
 extern struct follower {
 	struct wire_plan plan;
-	bool told_plan, quiesce, stop, pause, flush, drained;
+	bool told_plan, quiesce, pause, flush, drained;
 	unsigned drains; /* orders of it */
 	uint64_t after;  /* PAUSE */
 	int away;

@@ -21,8 +21,7 @@ static void ask(enum wire_command_kind kind)
 	const struct wire_command command = {.kind = kind};
 	here.storage.root = 0; /* as if there were a store */
 	cr_assert_eq(halt_request(&job, &command, &answer, &err), 0, "%s", err.text);
-	if (kind != COMMAND_HALT) /* of that the coordinator has not heard yet */
-		participant_forward(&job, &command);
+	participant_forward(&job, &command);
 	here.storage.root = -1;
 }
 
@@ -50,6 +49,8 @@ static void halt_of_the_other(void)
 	other(PEER_NODE_JOIN);
 	host_report(&here.control, 1, true, &r);
 	job.world = 6;
+	job.halt = (struct halt){0}; /* it has no part in that yet */
+	job.stop = false;
 }
 
 Test(halt, what_a_job_was_asked_does_not_outlive_the_last_node_of_it)
@@ -181,39 +182,28 @@ Test(halt, what_is_left_of_a_job_that_has_ended_asks_nothing_of_the_next_one)
 	cr_expect_eq(job.halt.later.number, 0);
 }
 
-Test(halt, a_coordinator_that_has_not_heard_who_is_to_end_is_told_when_it_is_back)
+/* The node is taken for one of the job's by another coordinator than the one that was told. */
+Test(halt, a_coordinator_that_has_not_heard_that_the_time_has_come_is_told)
 {
-	ask(COMMAND_HALT);
-	coordinator_link_up(&job);
+	participation_join(&job);
 	wait_for_epoch();
-	come_back();
-	cr_expect(job.stop, "the others go on alone");
+	coordinator_link_down(&job);
+	job.halt.due = true;
+	halt_now(&job);
+	cr_assert(!job.stop, "it was told once, and nobody is there");
+	coordinator_link_up(&job);
+	orders_obey(&here.dispatch,
+		    &(struct peer_order){.type = PEER_RESUME, .job = "main", .word = {.epoch = job.epoch}});
+	cr_expect(job.stop);
 }
 
-/* It was cut off while its job was halted, and that runs again elsewhere. */
-Test(halt, but_not_before_this_node_has_a_place_in_the_job_that_is_there_now)
+Test(halt, a_time_that_has_come_is_forgotten_when_the_halt_is_taken_back)
 {
-	other(PEER_NODE_JOIN);
-	ask(COMMAND_HALT);
-	coordinator_link_up(&job);
-	cr_assert_eq(host_view(&here.control, "main").attending, 6u, "it is taken for one of that");
-	cr_expect(job.halt.again);
-	job.world = 6;
-	come_back(); /* another one of that job */
-	cr_expect(!job.stop);
-}
-
-Test(halt, and_is_told_also_when_that_is_late)
-{
-	ask(COMMAND_HALT);
-	other(PEER_NODE_JOIN);
-	coordinator_link_up(&job);
-	other(PEER_LEAVE);
-	job.join_ns = clock_now();
-	participation_tick(&job);
-	wait_for_epoch();
-	come_back();
-	cr_expect(job.stop, "the others go on alone");
+	job.halt.due = true;
+	halt_hear(&job, &(struct peer_halt){.number = 9});
+	participation_join(&job);
+	halt_joined(&job);
+	cr_expect(!job.stop && !job.halt.due);
 }
 
 Test(halt, but_not_what_a_launcher_alone_has_asked)
@@ -246,7 +236,7 @@ Test(halt, an_appointment_waits_for_that_too)
 	wait_for_epoch();
 	ask(COMMAND_GO_ON);
 	coordinator_link_down(&job);
-	halt_hear(&job, &(struct peer_halt){.number = 9, .kind = COMMAND_HALT_BEFORE, .before_ns = 1});
+	halt_hear(&job, &(struct peer_halt){.number = 1, .kind = COMMAND_HALT_BEFORE, .before_ns = 1});
 	halt_tick(&job);
 	cr_expect(!job.stop);
 	halt_joined(&job);

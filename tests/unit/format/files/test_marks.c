@@ -146,6 +146,33 @@ Test(marks, an_epoch_says_which_nodes_are_drained)
 	begun_free(&b);
 }
 
+Test(marks, an_epoch_says_when_the_job_was_asked_to_end)
+{
+	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1}, back;
+	struct err err = {""};
+	for (int when = ASKED_NO_HALT; when < ASKED_HALT_END; when++) {
+		b.asked.halt_number = 3;
+		b.asked.halt = (enum asked_halt)when;
+		b.asked.halt_before = when == ASKED_HALT_BEFORE ? 1ull << 60 : 0;
+		cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
+		cr_expect_eq(memcmp(&b.asked, &back.asked, sizeof(b.asked)), 0, "%d", when);
+	}
+}
+
+Test(marks, what_is_no_halt_is_refused)
+{
+	static const char *const wrong[] = {"{}", "{\"number\":0}", "{\"number\":4294967296}",
+					    "{\"number\":1,\"when\":\"soon\"}", "{\"number\":1,\"when\":\"before\"}"};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct asked_record asked = {.halt_number = 0};
+		struct err err = {""};
+		struct jin in;
+		jin_open(&in, wrong[i], strlen(wrong[i]), "EPOCH", &err);
+		asked_record_read_halt(&in, &asked);
+		cr_expect_eq(in.rc, -EBADMSG, "%s", wrong[i]);
+	}
+}
+
 Test(marks, an_epoch_says_of_so_many_nodes_that_they_are_drained_and_no_more)
 {
 	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1}, back;

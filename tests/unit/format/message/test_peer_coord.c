@@ -351,8 +351,8 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r.request.command = (struct wire_command){.kind = COMMAND_DRAIN, .node = "n1"};
 	refused(&r, "kind 6");
 	r.request.token = 7;
-	r.request.command = (struct wire_command){.kind = COMMAND_HALT};
-	refused(&r, "kind 2");
+	r.request.command = (struct wire_command){.kind = COMMAND_FLUSH};
+	refused(&r, "kind 1");
 	r.request.command.kind = COMMAND_REMOVE;
 	refused(&r, "kind 11");
 	r.request.command = (struct wire_command){.kind = COMMAND_ROLLBACK, .back.to = {600, 5}};
@@ -430,7 +430,7 @@ Test(peer_coord, what_is_asked_for_later_has_a_kind_and_a_number)
 	order_is_refused(&o, "HALT message with number of a halt 0");
 	o.halt.number = UINT64_MAX;
 	order_is_refused(&o, "number of a halt");
-	r.node_join.halt.kind = COMMAND_HALT;
+	r.node_join.halt.kind = COMMAND_GO_ON;
 	refused(&r, "NODE_JOIN message with kind of halt");
 }
 
