@@ -181,9 +181,15 @@ struct fleet {
 	uint64_t deaths;          /* of processes and launchers */
 	struct fleet_node *dying; /* is about to tell a plan, and does not come to the end of it; NULL: none */
 	unsigned dying_life, last_words;
-	uint32_t drain_plan;   /* the last that was seen to hold */
-	bool drain_lost;       /* the coordinator is lost as soon as a drain is on record */
-	bool drain_told;       /* one is */
+	uint32_t drain_plan; /* the last that was seen to hold */
+	bool drain_lost;     /* the coordinator is lost as soon as a drain is on record */
+	bool drain_told;     /* one is */
+	struct {
+		bool seen;            /* what the job was asked is on record, and nothing else has been asked since */
+		bool lost;            /* the coordinator is lost as soon as it is */
+		uint32_t kind, lives; /* lives: fleet.lives then */
+		uint64_t before_ns, term;
+	} halt;
 	uint64_t resumed_term; /* the last in which an epoch went on that was entered in another one */
 };
 
@@ -192,7 +198,8 @@ struct fleet_sum {
 		daemons, losses, moves, cuts, power_cuts, late, held, promised, trials, checked, intact, elastic, plans,
 		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
-		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held;
+		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
+		halt_held;
 };
 
 extern struct fleet fleet;
@@ -313,6 +320,12 @@ void drain_ask_and_lose(struct fleet_node *n, bool drained);
 /* The coordinator's daemon dies since a drain is on record. True: it has. */
 bool drain_interrupt(void);
 void drains_check(void);
+
+/* fleet_halt.c: the job is asked to end later, or that is taken back. True: it was. */
+bool halt_ask(void);
+/* The coordinator's daemon dies since that is on record. True: it has. */
+bool halt_interrupt(void);
+void halts_check(void);
 
 /* fleet_check.c */
 struct fleet_save *fleet_save_of(struct step_id id);

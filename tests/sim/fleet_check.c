@@ -315,6 +315,7 @@ void fleet_check(void)
 	check_coordinators();
 	count_resumed();
 	drains_check();
+	halts_check();
 	fleet_each(r) if (r->mem && !r->old) check_levels(r);
 	for (unsigned i = 0; i < fleet.nsaves; i++)
 		if (fleet.saves[i].news)

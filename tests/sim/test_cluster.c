@@ -37,6 +37,8 @@
  *     a world of the same size. No rank of it is on two nodes.
  * 14. Drains. If there is a store or a registry, a node whose drain was on record stays drained under each coordinator, until an operator takes
  *     that back, or nobody is left who follows a plan of the job. The same goes for a drain that was taken back.
+ * 15. Halts. If there is a store or a registry, what the job was asked, and was on record, is what it is asked under each coordinator, until an
+ *     operator asks for something else, or no process is left that was there.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
@@ -236,13 +238,14 @@ static bool fault(void)
 		fleet_power_cut();
 	else
 		return (fleet.registry && registry_event(n)) || (fleet.elastic && elastic_event(n)) ||
-		       (fleet.goes_back && !rng_below(world_rng(), 25) && fleet_roll_back(n));
+		       (fleet.goes_back && !rng_below(world_rng(), 25) && fleet_roll_back(n)) ||
+		       (!rng_below(world_rng(), 200) && halt_ask());
 	return true;
 }
 
 static void event(void)
 {
-	if ((fleet.elastic && (elastic_interrupt() || drain_interrupt())) || fault())
+	if (halt_interrupt() || (fleet.elastic && (elastic_interrupt() || drain_interrupt())) || fault())
 		return;
 	turn_rank(some_rank());
 	turn_node(some_node());
@@ -446,6 +449,9 @@ static const struct {
 	{"nodes drained", &fleet_sum.drains},
 	{"coordinators lost before a drain was on record", &fleet_sum.drain_early},
 	{"drains that held under the next one", &fleet_sum.drain_held},
+	{"halts asked for", &fleet_sum.halts},
+	{"coordinators lost before a halt was on record", &fleet_sum.halt_early},
+	{"halts that held under the next one", &fleet_sum.halt_held},
 	{"launchers killed", &fleet_sum.launchers},
 	{"nodes returned", &fleet_sum.returns},
 	{"jobs asked to end", &fleet_sum.stopped},
