@@ -94,6 +94,7 @@ static const struct description descriptions[] = {
 	 FIELD(patience_ms), 1, 864000},
 	{"stopped-status", "CODE", "status of a process that was asked to stop before the last step (default 0)",
 	 KIND_COUNT, FIELD(stopped_status), 0, 125},
+	{"pace", "MS", "least time of a rank's own part of a step (default 0)", KIND_COUNT, FIELD(pace_ms), 0, 3600000},
 	{"progress", NULL, "a line per second on stderr, from rank 0", KIND_FLAG, FIELD(progress), 0, 0},
 	{"report", "FILE", "append measurements as JSON lines", KIND_TEXT, FIELD(report), 0, 0},
 	{"dump", "FILE", "rank 0 writes the final parameters there: float32, flat", KIND_TEXT, FIELD(dump), 0, 0},

@@ -27,6 +27,7 @@ struct train_options {
 	int64_t patience_ms;                  /* without a completed step: then the rank gives up */
 	uint64_t healthy_after;               /* good steps that make a checkpoint healthy */
 	uint64_t stopped_status;              /* of a process that was asked to stop before the last step */
+	uint64_t pace_ms;                     /* least time of a rank's own part of a step */
 	enum train_device device;
 	platform_open_fn *open_gpu; /* of this build; NULL: it has none. No option */
 	bool recompute;

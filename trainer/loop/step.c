@@ -57,6 +57,16 @@ static void be_slow(struct step *s)
 		nanosleep(&pause, NULL);
 }
 
+/* For as long as a larger model would compute. A rank that is slow, is so beyond it. */
+static void keep_pace(const struct step *s, int64_t begun)
+{
+	int64_t left = begun + (int64_t)s->options->pace_ms * 1000000 - monotonic_ns();
+	struct timespec pause = {left / 1000000000, left % 1000000000};
+
+	if (left > 0)
+		nanosleep(&pause, NULL);
+}
+
 static int break_down(struct step *s)
 {
 	static const enum device_failure failures[] = {[FAULTS_TRAP] = DEVICE_TRAP,
@@ -91,12 +101,14 @@ static int compute(struct step *s, double *loss)
 
 	ckpt_beat(s->communicator->session, step, CKPT_PHASE_DATA);
 	be_slow(s);
+	int64_t begun = monotonic_ns();
 	rc = data_batch(s->data, o->seed, step, o->batch, s->communicator->rank, s->communicator->world, seq_len,
 			s->input, s->target);
 	if (rc < 0)
 		return rc;
 	ckpt_beat(s->communicator->session, step, CKPT_PHASE_BACKWARD); /* forward and backward are one pass */
 	rc = engine->ops->backward(engine, rows, s->input, s->target, (float)(1 / positions));
+	keep_pace(s, begun);
 	if (rc == 0)
 		rc = break_down(s);
 	if (rc == 0)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "trainer/loop_ranks.h"
 
 /* Lives 1 and 2 of a job of three whose first rank is lost: they have the state of ranks 0 and 1 of two. */
@@ -39,6 +40,19 @@ Test(loop, one_rank_trains_alone)
 	cr_assert_eq(fake_saved(&run->job, CKPT_STORAGE), 12);
 	cr_assert_eq(fake_saved(&run->job, CKPT_MEMORY), 10);
 	cr_assert_lt(run->life[0].result.loss, 5.6); /* below ln 256 */
+	free_run(run);
+}
+
+Test(loop, a_pace_is_kept_and_changes_no_bit)
+{
+	struct run *run = make_run(2);
+	int64_t from = monotonic_ns();
+
+	for (int r = 0; r < 2; r++)
+		run->life[r].options.pace_ms = 250;
+	run_all(run);
+	cr_assert_geq(monotonic_ns() - from, INT64_C(12) * 250 * 1000000);
+	cr_assert_eq(assert_done(run, 12), undisturbed(2));
 	free_run(run);
 }
 
