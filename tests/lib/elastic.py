@@ -8,7 +8,7 @@ import re
 import subprocess
 import tempfile
 
-from launcher import CKPT, TRAIN, Run, final, top
+from launcher import CKPT, PACED, TRAIN, Run, final, top
 from loopback_cluster import loopback_cluster
 from tap import equal, expect, until
 
@@ -28,7 +28,7 @@ class Node:
         self.name, self.daemon, self.run = name, daemon, None
 
     def start(self, *args, n=3, ranks=1, steps=FOREVER, every=50, memory=10, **env):
-        self.run = Run("--nodes", n, "-n", ranks, "--socket", self.daemon.socket, "--json", *args, "--", TRAIN, "--batch", BATCH, "--steps",
+        self.run = Run("--nodes", n, "-n", ranks, "--socket", self.daemon.socket, "--json", *args, "--", *PACED, "--batch", BATCH, "--steps",
                        steps, "--save-memory-every", memory, "--save-storage-every", every, **env)
         return self.run
 
@@ -106,7 +106,7 @@ def from_rank_0(nodes):
 @functools.cache
 def undisturbed(ranks, steps):
     """The last line of so many ranks whom nothing happens to."""
-    run = Run("-n", ranks, "--", TRAIN, "--batch", BATCH, "--steps", steps).wait()
+    run = Run("-n", ranks, "--", TRAIN, *PACED[1:3], "--batch", BATCH, "--steps", steps).wait()
     return final(run.out() + run.err())
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from cluster import why_not
-from launcher import CKPT, ENVIRONMENT, TRAIN, top
+from launcher import CKPT, ENVIRONMENT, PACED, top
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 OK, FAILED, USAGE, PARTIAL, CANCELLED = 0, 1, 2, 3, 130
@@ -18,7 +18,7 @@ cases = Cases()
 case = cases.case
 
 
-def campaign(text, folder, *options, code=OK, command=()):
+def campaign(text, folder, *options, code=OK, command=PACED):
     file = top / f"{folder}.campaign"
     file.write_text(text)
     done = subprocess.run([CKPT, "campaign", "--json", "--dir", top / folder, *options, file, *command], capture_output=True, text=True,
@@ -317,7 +317,7 @@ def _():
 def _():
     text = "ranks 2\nat 500ms kill rank=1\nat 1s kill rank=0\nat 600s kill rank=1\n"
     (top / "cut.campaign").write_text(text)
-    child = subprocess.Popen([CKPT, "campaign", "--dir", top / "cut", top / "cut.campaign"], env=ENVIRONMENT, stderr=subprocess.PIPE)
+    child = subprocess.Popen([CKPT, "campaign", "--dir", top / "cut", top / "cut.campaign", *PACED], env=ENVIRONMENT, stderr=subprocess.PIPE)
     journal = top / "cut" / "journal"
     until(lambda: journal.exists() and journal.read_text().count('"event":"fault"') == 2, "two faults have fired")
     child.send_signal(signal.SIGINT)
@@ -335,7 +335,7 @@ def _():
 def _():
     text = "nodes 2\nranks 4\nat 500ms kill-node node=1 for=600s\nat 1s kill rank=1\n"
     (top / "away.campaign").write_text(text)
-    child = subprocess.Popen([CKPT, "campaign", "--dir", top / "away", top / "away.campaign"], env=ENVIRONMENT, stderr=subprocess.PIPE)
+    child = subprocess.Popen([CKPT, "campaign", "--dir", top / "away", top / "away.campaign", *PACED], env=ENVIRONMENT, stderr=subprocess.PIPE)
     journal = top / "away" / "journal"
     until(lambda: journal.exists() and journal.read_text().count('"event":"fault"') == 1, "the node is lost")
     child.send_signal(signal.SIGINT)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from cluster import why_not
-from launcher import CKPT, ENVIRONMENT, top
+from launcher import CKPT, ENVIRONMENT, PACED, top
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 CANCELLED = 130
@@ -23,7 +23,7 @@ HEAD = "seed 3\nnodes 3\nranks 3\nsave-storage-every 4\nhang-timeout 4s\n"
 def start(text, folder, *options, env=None):
     file = top / f"{folder}.campaign"
     file.write_text(text)
-    return subprocess.Popen([CKPT, "campaign", "--json", "--dir", top / folder, *options, file], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    return subprocess.Popen([CKPT, "campaign", "--json", "--dir", top / folder, *options, file, *PACED], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             env=env or ENVIRONMENT, text=True)
 
 

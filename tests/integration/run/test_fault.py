@@ -8,7 +8,7 @@ import tempfile
 import time
 
 import single_node
-from launcher import CKPT, ENVIRONMENT, TRAIN, Run, top
+from launcher import CKPT, ENVIRONMENT, PACED, Run, top
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 FAILED, USAGE, PARTIAL, NO_DAEMON = 1, 2, 3, 12
@@ -31,7 +31,7 @@ class Job:
         self.spans = self.daemon.top / "spans"
         self.daemon.options[self.daemon.options.index("spans")] = str(self.spans)
         self.daemon.start()
-        self.run = Run("-n", 2, "--job", "gpt", "--socket", self.daemon.socket, "--hang-timeout", 5, "--max-restarts", 100, "--", TRAIN,
+        self.run = Run("-n", 2, "--job", "gpt", "--socket", self.daemon.socket, "--hang-timeout", 5, "--max-restarts", 100, "--", *PACED,
                        "--steps", 1000000, "--save-memory-every", 2, "--save-storage-every", storage_every)
         until(lambda: self.job() and self.job()["saves"]["durable"]["step"], "a save on storage")
 

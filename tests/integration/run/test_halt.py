@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import single_node
-from launcher import CKPT, ENVIRONMENT, TRAIN, Run, listed, tidy, top, until_gone
+from launcher import CKPT, ENVIRONMENT, PACED, Run, listed, tidy, top, until_gone
 from loopback_cluster import loopback_cluster
 from tap import DEADLINE, Cases, equal, expect, has, until
 
@@ -29,7 +29,7 @@ class Training:
     def __init__(self, d, *options):
         self.d = d
         d.start()
-        self.run = Run("-n", 2, "--job", "gpt", "--socket", d.socket, "--", TRAIN, "--steps", 1000000, *options)
+        self.run = Run("-n", 2, "--job", "gpt", "--socket", d.socket, "--", *PACED, "--steps", 1000000, *options)
         self.run.until("a snapshot", lambda: any(s["in_memory"] for s in self.job()["snapshots"]))
 
     def job(self):
@@ -76,7 +76,7 @@ def _():
     store = tempfile.mkdtemp(dir=top)
     with loopback_cluster("ab", a=("--store", store), b=("--store", store)) as daemons:
         a, b = daemons["a"], daemons["b"]
-        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 1, "--job", "gpt", "--socket", d.socket, "--", TRAIN, "--steps", 1000000,
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 1, "--job", "gpt", "--socket", d.socket, "--", *PACED, "--steps", 1000000,
                     "--save-memory-every", 5, "--save-storage-every", 40) for k, d in enumerate((a, b))]
         runs[0].until("a checkpoint", lambda: listed(store))
         b.kill()
@@ -127,7 +127,7 @@ def _():
         job.run.child.kill()
         until_gone(*pids)
         until(lambda: not any(rank["pid"] for rank in job.job()["ranks"]), "its end is seen")
-        again = Run("-n", 2, "--job", "gpt", "--socket", d.socket, "--", TRAIN, "--steps", 1000000, "--save-memory-every", 5,
+        again = Run("-n", 2, "--job", "gpt", "--socket", d.socket, "--", *PACED, "--steps", 1000000, "--save-memory-every", 5,
                     "--save-storage-every", 20)
         again.until("a checkpoint", lambda: len(listed(d.store)) > 1)
         equal(job.job()["stopping"], False)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from elastic import BATCH, undisturbed
-from launcher import TRAIN, Run, final, gone, listed, sh, tidy, top
+from launcher import PACED, TRAIN, Run, final, gone, listed, sh, tidy, top
 from loopback_cluster import loopback_cluster
 from tap import Cases, equal, expect, has, until
 
@@ -41,7 +41,7 @@ wait $!
 """)
         self.shell.chmod(0o700)
 
-    def start(self, nodes, *args, command=(TRAIN, "--batch", BATCH, "--steps", FOREVER, "--save-memory-every", 10, "--save-storage-every", 50), **env):
+    def start(self, nodes, *args, command=(*PACED, "--batch", BATCH, "--steps", FOREVER, "--save-memory-every", 10, "--save-storage-every", 50), **env):
         return Run("--nodes", nodes, "--remote-shell", self.shell, *args, "--", *command, **env)
 
     def pids(self, name):
@@ -115,7 +115,7 @@ def _():
 @case("a launcher whose way broke is started again, and its rank goes on")
 def _():
     with hosts("ab") as (h, _):
-        run = h.start("a,b", command=(TRAIN, "--steps", FOREVER, "--save-storage-every", 0, "--save-memory-every", 5))
+        run = h.start("a,b", command=(*PACED, "--steps", FOREVER, "--save-storage-every", 0, "--save-memory-every", 5))
         h.reaches(run, "b", 20)
         kill(*h.pids("b"))
         run.until_err("b: the remote shell was killed", "2 ranks go on from memory")
@@ -128,7 +128,7 @@ def _():
 def _():
     with hosts("ab", store=True) as (h, _):
         (h.folder / "relay").touch()  # the remote shell is not what the launcher becomes
-        run = h.start("a,b", "--min-ranks", 1, command=(TRAIN, "--batch", 6, "--steps", FOREVER, "--save-storage-every", 20))
+        run = h.start("a,b", "--min-ranks", 1, command=(*PACED, "--batch", 6, "--steps", FOREVER, "--save-storage-every", 20))
         h.reaches(run, "b", 30)
         kill(*h.pids("b"))
         run.until_err("b: the remote shell was killed by signal 9 (Killed): again in 1.0 s", "1 ranks go on from", "2 ranks go on from")
@@ -140,7 +140,7 @@ def _():
 def _():
     with hosts("ab") as (h, _):
         (h.folder / "relay").touch()
-        run = h.start("a,b", command=(TRAIN, "--steps", FOREVER, "--save-storage-every", 0))
+        run = h.start("a,b", command=(*PACED, "--steps", FOREVER, "--save-storage-every", 0))
         h.reaches(run, "b", 30)
         kill(*h.pids("b"))
         run.wait(1)
@@ -160,7 +160,7 @@ def _():
 def _():
     for options in ((), ("--min-ranks", 1)):
         with hosts("ab", store=True) as (h, store):
-            run = h.start("a,b", *options, command=(TRAIN, "--steps", FOREVER, "--save-storage-every", 1000))
+            run = h.start("a,b", *options, command=(*PACED, "--steps", FOREVER, "--save-storage-every", 1000))
             run.until_err("2 ranks start at step 0")
             run.child.send_signal(signal.SIGTERM)
             run.wait()
@@ -184,7 +184,7 @@ def _():
 @case("when it is killed the launchers end, and leave nothing behind")
 def _():
     with hosts("ab", store=True) as (h, store):
-        run = h.start("a,b", command=(TRAIN, "--steps", FOREVER, "--save-storage-every", 1000))
+        run = h.start("a,b", command=(*PACED, "--steps", FOREVER, "--save-storage-every", 1000))
         run.until_err("2 ranks start at step 0")
         run.child.kill()
         run.child.wait()

@@ -12,7 +12,7 @@ from launcher import CKPT, TRAIN, Run, final, listed, run, tidy, top
 from tap import Cases, equal, expect, has
 
 STEPS = 100
-SMALL = ("--batch", 4, "--seq", 32)  # what is computed does not matter here
+SMALL = ("--batch", 4, "--seq", 8)  # what is computed does not matter here
 cases = Cases(tidy)
 case = cases.case
 
@@ -113,7 +113,7 @@ def _():
 
 @case("without a store ckpt-train saves to memory, and ends well")
 def _():
-    r = run("-n", 2, "--json", "--inject", "kill:rank=1@step=60", "--", TRAIN, "--steps", STEPS)
+    r = run("-n", 2, "--json", "--inject", "kill:rank=1@step=60", "--", TRAIN, *SMALL, "--steps", STEPS)
     document = json.loads(r.out())
     equal([document["fired"], document["restarts"], [rank["ok"] for rank in document["ranks"]]], [1, 1, [True, True]])
     equal(document["recoveries"][0]["source"], "memory")
@@ -230,12 +230,12 @@ def _():
 @case("SIGTERM makes a last checkpoint, and the run goes on from it later")
 def _():
     store = tempfile.mkdtemp(dir=top)
-    r = Run("-n", 4, "--store", store, "--", TRAIN, "--steps", 1000000, "--save-storage-every", 100000)
+    r = Run("-n", 4, "--store", store, "--", TRAIN, *SMALL, "--steps", 1000000, "--save-storage-every", 100000)
     r.until_err("4 ranks start at step 0")
     r.child.send_signal(signal.SIGTERM)
     step = int(re.search(r"step=(\d+)", final(r.wait(0).out())).group(1))
     equal(listed(store), [step])
-    r = run("-n", 4, "--store", store, "--", TRAIN, "--steps", step + 5)
+    r = run("-n", 4, "--store", store, "--", TRAIN, *SMALL, "--steps", step + 5)
     has(r.err(), f"go on from storage at step {step}")
 
 
@@ -254,7 +254,7 @@ def _():
         has(status(daemon), "no jobs", str(daemon.store))
         run("--socket", daemon.socket, "--store", "x", "true", code=2)
         run("--socket", daemon.socket, "--inject", "kill-daemon@t=1s", "true", code=2)
-        r = Run("-n", 4, "--socket", daemon.socket, "--job", "other", "--json", "--", TRAIN, "--steps", 800, "--save-memory-every",
+        r = Run("-n", 4, "--socket", daemon.socket, "--job", "other", "--json", "--", TRAIN, *SMALL, "--steps", 800, "--save-memory-every",
                 5, "--save-storage-every", 250)
         state = {}
 
