@@ -96,7 +96,7 @@ def _():
 def _():
     # Long enough for the launcher to ask the daemon how the restore went before the job is over.
     r = run("-n", 2, "--json", "--store", tempfile.mkdtemp(dir=top), "--inject", "kill:rank=1@step=20", "--", "bash", "-c",
-            '"$0" --steps 1000 --save-storage-every 0; exit $?', TRAIN)
+            '"$0" --seq 8 --batch 4 --steps 1000 --save-storage-every 0; exit $?', TRAIN)
     document = json.loads(r.out())
     equal([document["fired"], document["restarts"], document["recovered"]], [1, 1, 1])
     equal(document["recoveries"][0]["source"], "memory")
