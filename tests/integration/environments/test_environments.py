@@ -29,7 +29,7 @@ def case(name):
 def job(store, prefix=(), ranks=(), more=(), **env):
     """Two ranks of ckpt-train, one of them killed; `prefix` comes before ckpt run, `ranks` before each rank. What it said."""
     done = subprocess.run([*prefix, CKPT, "run", "-n", "2", "--json", "--store", store, "--inject", "kill:rank=1@step=20", *more, "--",
-                           *ranks, TRAIN, "--steps", str(STEPS), "--save-memory-every", "5", "--save-storage-every", "50"],
+                           *ranks, TRAIN, "--seq", "16", "--steps", str(STEPS), "--save-memory-every", "5", "--save-storage-every", "50"],
                           env={**ENVIRONMENT, "TMPDIR": str(top), **env}, cwd=top, stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=DEADLINE)
     expect(done.returncode == 0, f"exit {done.returncode}: {done.stderr[-3000:]}")

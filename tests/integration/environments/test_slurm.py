@@ -21,7 +21,7 @@ if why:
 RANKS = 2
 FOREVER = 1000000
 SLOWLY = "slow:500@60"  # 30 steps of them: who waits for Slurm leaves it the processors
-OPTIONS = ("--batch", "6", "--save-memory-every", "5", "--save-storage-every", "50")
+OPTIONS = ("--batch", "6", "--seq", "16", "--save-memory-every", "5", "--save-storage-every", "50")
 cases = Cases()
 
 
