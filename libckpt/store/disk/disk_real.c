@@ -166,6 +166,7 @@ static void finish(struct disk *d, struct disk_op *op)
 {
 	if (d->fault.corrupts)
 		fault_damage(d, op);
+	power_end(op);
 	op_finish(op);
 	list_push(&d->finished, &op->link);
 }
@@ -181,6 +182,7 @@ void disk_wake(struct disk *d)
 void disk_begin(struct disk *d, struct disk_op *op)
 {
 	op->end = op->first = op->len;
+	power_begin(op);
 	if (op_start(d, op)) {
 		finish(d, op);
 		disk_wake(d);
@@ -221,7 +223,7 @@ static void release(struct disk *d, struct chunk *c)
 		finish(d, op);
 }
 
-static void reap(struct disk *d)
+static void take_in(struct disk *d)
 {
 	struct chunk *c;
 	while ((c = d->engine->reap(d))) {
@@ -230,7 +232,24 @@ static void reap(struct disk *d)
 		else
 			release(d, c);
 	}
+}
+
+static void reap(struct disk *d)
+{
+	take_in(d);
 	pump(d);
+}
+
+void disk_settle(struct disk *d, uint64_t deadline)
+{
+	for (;;) {
+		take_in(d);
+		d->engine->enter(d);
+		uint64_t now = clock_now();
+		if (!(d->transfers_in_flight + d->others_in_flight) || now >= deadline)
+			return;
+		d->engine->wait(d, deadline - now);
+	}
 }
 
 /* Calls done for what is finished now; what finishes inside (operations submitted by done) is for the next turn, so that a

@@ -6,6 +6,7 @@
  * disk_real_threads.c  an engine: threads with ordinary system calls, where io_uring is forbidden
  * disk_real_buffers.c  registered memory
  * disk_real_fault.c    faults on purpose
+ * disk_real_power.c    power that is cut on purpose, and disk_real_unsynced*.c, what that loses
  * disk_real_fs.c       what is synchronous by nature: stat, list, lock, space
  *
  * An operation waits in one of two queues, then holds chunks: slots of a bounded pool, one per request that the engine carries out.
@@ -110,6 +111,14 @@ void op_finish(struct disk_op *op);
 void disk_begin(struct disk *d, struct disk_op *op);
 /* Makes the event descriptor readable. */
 void disk_wake(struct disk *d);
+/* What is in the engine is carried out; nothing else is begun, and nobody is told. */
+void disk_settle(struct disk *d, uint64_t deadline);
+
+/* ---- disk_real_power.c */
+
+/* An operation is begun; it has been carried out, or has failed. */
+void power_begin(struct disk_op *op);
+void power_end(const struct disk_op *op);
 
 /* ---- disk_real_fault.c */
 
