@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "daemon.h"
 #include "job/room.h"
+#include "store/disk/power.h"
 #include "upkeep/room.h"
 
 #include <stdio.h>
@@ -45,6 +46,7 @@ static void apply(const struct sources *fresh, enum setting_scope scope, const c
 void reload_apply(struct daemon *d, struct sources *fresh)
 {
 	apply(fresh, SCOPE_NODE, NULL, &d->runtime.config);
+	power_remember(d->runtime.config.faults);
 	meter_set(&d->storage.reads, d->runtime.config.read_bandwidth);
 	list_for(node, &d->jobs.list) {
 		struct job *job = list_entry(node, struct job, link);

@@ -10,6 +10,7 @@
 #include "job/room.h"
 #include "service/room.h"
 #include "store/disk/denied.h"
+#include "store/disk/power.h"
 #include "store/read/repo.h"
 #include "upkeep/room.h"
 
@@ -41,6 +42,7 @@ void startup_umask(const struct config *config)
 
 int startup_store(struct daemon *d, int *lock, struct err *err)
 {
+	power_remember(d->runtime.config.faults);
 	*lock = -1;
 	d->storage.root = -1;
 	int rc = d->runtime.config.store

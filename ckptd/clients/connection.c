@@ -14,6 +14,7 @@
 #include "replication/room.h"
 #include "runtime/room.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -180,6 +181,12 @@ void client_detach(struct client *c)
 void client_move(struct client *c, struct rank *rank)
 {
 	c->rank = rank;
+}
+
+void client_kill(const struct client *c)
+{
+	if (c && c->peer.pid > 0)
+		kill(c->peer.pid, SIGKILL);
 }
 
 static void flush(struct client *c)

@@ -1,5 +1,6 @@
 #include "clients/operator.h"
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "clients/operator_forward.h"
@@ -232,6 +233,28 @@ void operator_obey(struct job *job, const struct wire_command *command)
 		log_info("ordered on another node: job %s: flush", job->name);
 }
 
+/* Of a daemon whose power is cut: nothing that it does may come after this. */
+static void send_last(struct operators *operators, struct client *client, uint32_t seq,
+		      const struct wire_answer *answer)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	if (wire_answer_encode(answer, &body))
+		body.failed = true;
+	client_send(client, WIRE_COMMAND, seq, &body, NULL, 0);
+	faults_power_off(operators->observe->faults);
+}
+
+static int cause(struct operators *operators, struct job *job, struct client *client, uint32_t seq,
+		 const struct wire_command *command, struct wire_answer *answer, struct err *err)
+{
+	int rc = faults_cause(operators->observe->faults, job, command, answer, err);
+	if (!rc && command->fault.kind == FAULT_POWER_CUT) {
+		send_last(operators, client, seq, answer);
+		return OPERATOR_LATER;
+	}
+	return rc;
+}
+
 int operator_take(struct operators *operators, struct client *client, uint32_t seq, const struct wire_command *command,
 		  struct wire_answer *answer, struct err *err)
 {
@@ -249,7 +272,7 @@ int operator_take(struct operators *operators, struct client *client, uint32_t s
 	if (rc)
 		return rc;
 	if (command->kind == COMMAND_FAULT)
-		return faults_cause(operators->observe->faults, job, command, answer, err);
+		return cause(operators, job, client, seq, command, answer, err);
 	memcpy(answer->job, job->name, sizeof(answer->job));
 	if (command->kind == COMMAND_ROLLBACK)
 		rc = roll_back(job, command, answer, err);

@@ -8,6 +8,7 @@
 #include "replication/room.h"
 #include "runtime/room.h"
 #include "store/disk/disk.h"
+#include "store/disk/power.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -141,6 +142,35 @@ static void look_jumped(const struct jobs *jobs, struct fault_record *f)
 		      (unsigned long)(took / CLOCK_NS_PER_MS));
 }
 
+/* ---- power ------------------------------------------------------------------------------------------------------- */
+
+static void cut_power(const struct faults *faults, struct fault_record *f)
+{
+	struct power_losses l = {0};
+	if (faults->jobs->storage->root >= 0)
+		power_cut(faults->jobs->storage->disk, f->rank, &l);
+	snprintf(f->text, sizeof(f->text),
+		 "lost are %" PRIu64 " of %" PRIu64 " bytes in %" PRIu64 " files, and %" PRIu64 " of %" PRIu64
+		 " changes of names, that no fsync had confirmed",
+		 l.lost_bytes, l.bytes, l.files, l.lost_names, l.names);
+}
+
+void faults_power_off(const struct faults *faults)
+{
+	list_for(node, &faults->jobs->list) {
+		const struct job *job = list_entry(node, struct job, link);
+		client_kill(job->launcher); /* before it can tell of its ranks */
+		for (uint32_t i = 0; i < job->nlocal; i++) {
+			const struct rank *rank = &job->ranks[i];
+			if (rank->pidfd >= 0)
+				(void)send_signal(rank, SIGKILL);
+			if (rank->launched > 0)
+				kill(rank->launched, SIGKILL);
+		}
+	}
+	kill(getpid(), SIGKILL);
+}
+
 static int do_cause(struct faults *faults, struct job *job, struct fault_record *f, struct err *err)
 {
 	const struct jobs *jobs = faults->jobs;
@@ -154,6 +184,10 @@ static int do_cause(struct faults *faults, struct job *job, struct fault_record 
 		return break_disk(jobs, f, err);
 	if (f->entry->kind == FAULT_CLOCK_JUMP)
 		return jump(faults, f, err);
+	if (f->entry->kind == FAULT_POWER_CUT) {
+		cut_power(faults, f);
+		return 0;
+	}
 	if (f->entry->kind == FAULT_FLIP_REPLICA) {
 		rc = fault_flip_replica(jobs->peers->replica, job->name, f->rank, text, err);
 	} else {
@@ -208,7 +242,8 @@ int faults_cause(struct faults *faults, struct job *job, const struct wire_comma
 		return rc;
 	}
 	fault_log_caused(faults->jobs, f);
-	if (entry->actor == FAULT_BY_DAEMON && entry->target == FAULT_AT_RANK) /* it was read back at once */
+	if (entry->kind == FAULT_POWER_CUT ||
+	    (entry->actor == FAULT_BY_DAEMON && entry->target == FAULT_AT_RANK)) /* it was read back at once */
 		fault_log_end(faults->jobs, f, FAULT_FIRED, NULL);
 	answer_of(f, answer);
 	return 0;

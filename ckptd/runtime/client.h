@@ -20,6 +20,9 @@ void client_error(struct client *client, uint32_t seq, int rc, const char *fmt, 
  * job_disconnected is not called for it. */
 void client_detach(struct client *client);
 
+/* SIGKILL to its process. NULL: nobody. */
+void client_kill(const struct client *client);
+
 /* It is another rank of the same job from now on. */
 void client_move(struct client *client, struct rank *rank);
 

@@ -11,6 +11,7 @@
 #define ASK_NS (5 * CLOCK_NS_PER_S)
 #define LOOK_NS (10 * CLOCK_NS_PER_MS)
 #define DRAIN_MS 90000 /* until a save, and all are at work again elsewhere */
+enum { LOST_MAX = WIRE_REASON_MAX + 8 };
 
 /* One of them. */
 struct caused {
@@ -120,17 +121,29 @@ static void see_ranks(struct campaign *c, struct group *g)
 		campaign_note_saved(c, "replicated", g->view.replicated, &g->unseen);
 }
 
+/* Its daemon loses what is not durable, and is gone with all others when this returns. Then it is lost, whatever was answered. */
+static int cut_power(struct caused *one, char text[LOST_MAX], struct err *err)
+{
+	bool refused = false;
+	int rc = fault_begin(&one->q, &one->result, &refused, err);
+	snprintf(text, LOST_MAX, "%.*s, and ", WIRE_REASON_MAX, one->result.text);
+	return rc;
+}
+
 static int lose_node(struct campaign *c, const struct group *g, struct caused *one, struct err *err)
 {
+	char lost[LOST_MAX] = "";
 	uint32_t n = 0, node = one->node;
 	pid_t pids[CAMPAIGN_RANKS_MAX];
 	for (uint32_t r = 0; r < c->file.ranks; r++)
 		if (g->view.nodes[r] == node)
 			pids[n++] = g->view.pids[r];
+	int cut = one->fault->entry->kind == FAULT_POWER_CUT ? cut_power(one, lost, err) : 0;
 	one->result.outcome = FAULT_FIRED;
-	snprintf(one->result.text, sizeof(one->result.text), "%sall processes of node-%u have died",
+	snprintf(one->result.text, sizeof(one->result.text), "%s%sall processes of node-%u have died", lost,
 		 campaign_cuts(one->fault->entry) ? "behind its cable " : "", node);
-	return campaign_kill_node(c, node, pids, n, one->fault->for_ms, err);
+	int rc = campaign_kill_node(c, node, pids, n, one->fault->for_ms, err);
+	return cut ? cut : rc;
 }
 
 /* A copy of the rank's snapshot is on another node, and that one knows. After a loss it comes with a later save. */

@@ -116,7 +116,7 @@ static int take_kind(const struct line *l, const char *text, const struct campai
 	return wrong(l, file->nodes > 1 ? "a fault is wanted: of ckpt fault list, all, but drain only with "
 					  "min-ranks or spares"
 					: "a fault is wanted that one node has: of ckpt fault list, all but "
-					  "flip-replica, kill-node, drain and what breaks a network");
+					  "flip-replica, power-cut, kill-node, drain and what breaks a network");
 }
 
 static int take_rank(const struct line *l, const char *text, const struct campaign_file *file, struct campaign_fault *f)

@@ -21,7 +21,7 @@ bool campaign_cuts(const struct fault_entry *entry)
 
 bool campaign_loses_node(const struct fault_entry *entry)
 {
-	return entry->kind == FAULT_KILL_NODE || entry->kind == FAULT_REBOOT;
+	return entry->kind == FAULT_KILL_NODE || entry->kind == FAULT_POWER_CUT || entry->kind == FAULT_REBOOT;
 }
 
 /* No node is drained of ranks that stay where they are. */

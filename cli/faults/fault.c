@@ -83,6 +83,10 @@ static int read_target(const struct cli *cli, struct fault_request *q)
 		q->step = UINT64_MAX;
 		return text && strcmp(text, "latest") != 0 ? read_number(cli, text, STEP_MAX, &q->step) : EXIT_OK;
 	case FAULT_AT_NODE:
+		if (q->entry->actor == FAULT_BY_DAEMON)
+			return text ? cli_fail(cli, EXIT_USAGE, "%s hits the daemon's own node: it takes no target",
+					       q->entry->name)
+				    : EXIT_OK;
 		if (!text)
 			return cli_fail(cli, EXIT_USAGE, "which node? ckpt fault %s NODE", q->entry->name);
 		q->node = text;
@@ -204,7 +208,8 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	ORDER_OPTIONS,
 	{"for", OPTION_TEXT, "TIME", "how long it lasts, or how slow in each step (a number alone: milliseconds)"},
-	{"seed", OPTION_NUMBER, "N", "draws file, byte and bit of a flip on storage (default 0)"},
+	{"seed", OPTION_NUMBER, "N",
+	 "draws file, byte and bit of a flip on storage, or what a power cut loses (default 0)"},
 	{"store", OPTION_TEXT, "DIR", "repository of a flip on storage (else the daemon's)"},
 	{"timeout", OPTION_TEXT, "TIME", "how long to wait until it has fired (default 60: seconds)"},
 	{NULL},

@@ -81,9 +81,11 @@ static int report(const struct fault_request *q, struct fault_result *result, en
 
 int fault_begin(const struct fault_request *q, struct fault_result *result, bool *refused, struct err *err)
 {
-	struct wire_command command = {
-		.kind = COMMAND_FAULT,
-		.fault = {.kind = (uint32_t)q->entry->kind, .rank = q->rank, .for_ms = q->for_ms}};
+	bool drawn = q->entry->kind == FAULT_POWER_CUT;
+	struct wire_command command = {.kind = COMMAND_FAULT,
+				       .fault = {.kind = (uint32_t)q->entry->kind,
+						 .rank = drawn ? (uint32_t)q->seed : q->rank,
+						 .for_ms = q->for_ms}};
 	char text[WIRE_REASON_MAX];
 	snprintf(command.job, sizeof(command.job), "%s", q->job);
 	int rc = ask(q, &command, result, refused, err);

@@ -50,6 +50,7 @@ static const enum trace traces[FAULT_KIND_END] = {
 	[FAULT_LINK_LOSS] = BY_NETWORK,
 	[FAULT_LINK_DELAY] = BY_NETWORK,
 	[FAULT_REBOOT] = BY_NODE,
+	[FAULT_POWER_CUT] = BY_NODE,
 };
 
 const char *report_end_name(enum report_end end)

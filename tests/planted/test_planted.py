@@ -7,7 +7,7 @@ The head of a patch:
     Caught-by: sim test_save              the program of a simulation
     Caught-by: unit store verify*/*       tests of a unit program
     Caught-by: crash test_failed          a script over daemon and ranks
-    Caught-by: integration test_parking   a script over nodes that are only their net
+    Caught-by: integration test_parking   a script over nodes that are only their net, or over the programs
     Caught-by: loss test_pairs            two pairs of each kind"""
 
 import os
@@ -73,7 +73,7 @@ def command_of(test):
         return ["ckptd", "ckpt", "drive", "puppet", "make_store", "forget"], ["python3", TREE / "tests" / "run.py", f"{kind}/{noun}"]
     if kind == "integration":
         script, = (TREE / "tests" / kind).rglob(f"{noun}.py")
-        return ["net_node"], ["env", f"CKPT_BUILD={PROGRAMS}", f"PYTHONPATH={TREE}/tests/lib", "python3", script]
+        return ["net_node", "ckptd", "ckpt", "ckpt-train"], ["env", f"CKPT_BUILD={PROGRAMS}", f"PYTHONPATH={TREE}/tests/lib", "python3", script]
     if kind == "loss":
         return ["ckptd", "actor"], ["env", f"CKPT_BUILD={PROGRAMS}", "CKPT_PAIRS=84", "python3", TREE / "tests" / kind / f"{noun}.py"]
     program = f"{kind}_{noun.removeprefix('test_')}"

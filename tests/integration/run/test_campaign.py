@@ -355,7 +355,7 @@ def _():
 @case("what is wrong is named before anything starts")
 def _():
     has(campaign("at 1s murder\n", "wrong", code=USAGE), ":1: a fault is wanted")
-    has(campaign("at 1s kill-node\n", "wrong", code=USAGE), "flip-replica, kill-node, drain and what breaks a network")
+    has(campaign("at 1s kill-node\n", "wrong", code=USAGE), "flip-replica, power-cut, kill-node, drain and what breaks a network")
     has(campaign("at 1s kill\n", "none", "--resume", code=FAILED), "no campaign to go on with")
     equal([(top / "wrong").exists(), (top / "none").exists()], [False, False])
     done = subprocess.run([CKPT, "campaign", EXAMPLES / "short.campaign"], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
