@@ -117,29 +117,55 @@ static int break_disk(const struct jobs *jobs, struct fault_record *f, struct er
 	return 0;
 }
 
+/* By how much: its number of seconds stands where others have a rank. */
+static int64_t jump_of(const struct fault_record *f)
+{
+	return f->rank ? (int32_t)f->rank * (int64_t)CLOCK_NS_PER_S : (int64_t)FAULT_JUMP_NS;
+}
+
+enum { JUMP_TEXT = 48 };
+
+/* "24.0 h ahead", "90 s behind" */
+static const char *jump_text(int64_t by, char dst[JUMP_TEXT])
+{
+	double s = (double)(by < 0 ? -by : by) / 1e9;
+	const char *where = by < 0 ? "behind" : "ahead";
+	if (s < 3599)
+		snprintf(dst, JUMP_TEXT, "%.0f s %s", s, where);
+	else
+		snprintf(dst, JUMP_TEXT, "%.1f h %s", s / 3600, where);
+	return dst;
+}
+
 static int jump(struct faults *faults, struct fault_record *f, struct err *err)
 {
 	const struct fault_record *other;
+	char far[JUMP_TEXT];
+	int32_t by = (int32_t)f->rank;
+	if (by > FAULT_JUMP_MAX_S || by < -FAULT_JUMP_MAX_S)
+		return err_set(err, -EINVAL, "the time of day jumps by %d s at most", FAULT_JUMP_MAX_S);
 	for (uint32_t i = 0; (other = fault_log_at(&faults->log, i)); i++)
 		if (other != f && other->entry == f->entry && other->outcome == FAULT_PENDING)
-			return err_set(err, -EBUSY, "the time of day is ahead already");
+			return err_set(err, -EBUSY, "the time of day is off already");
 	f->deadline_ns = f->caused_ns + f->for_ms * CLOCK_NS_PER_MS;
-	clock_wall_jump(FAULT_JUMP_NS);
-	snprintf(f->text, sizeof(f->text), "the time of day is a day ahead for %lu ms", (unsigned long)f->for_ms);
+	clock_wall_jump(jump_of(f));
+	snprintf(f->text, sizeof(f->text), "the time of day is %s for %lu ms", jump_text(jump_of(f), far),
+		 (unsigned long)f->for_ms);
 	return 0;
 }
 
 /* It was read when the fault was caused, and is read again. */
 static void look_jumped(const struct jobs *jobs, struct fault_record *f)
 {
-	uint64_t now = clock_now(), took = now - f->caused_ns, ahead = clock_wall() - f->wall_ns - took;
+	char far[JUMP_TEXT];
+	uint64_t now = clock_now(), took = now - f->caused_ns;
+	int64_t by = jump_of(f), ahead = (int64_t)(clock_wall() - f->wall_ns - took);
 	if (now < f->deadline_ns)
 		return;
 	clock_wall_jump(0);
-	bool is = ahead > FAULT_JUMP_NS / 2 && ahead < 2 * FAULT_JUMP_NS;
-	fault_log_end(jobs, f, is ? FAULT_FIRED : FAULT_NOT_FIRED,
-		      "the time of day was %.1f h ahead for %lu ms, and is back", (double)ahead / 3600e9,
-		      (unsigned long)(took / CLOCK_NS_PER_MS));
+	bool is = by < 0 ? ahead < by / 2 && ahead > 2 * by : ahead > by / 2 && ahead < 2 * by;
+	fault_log_end(jobs, f, is ? FAULT_FIRED : FAULT_NOT_FIRED, "the time of day was %s for %lu ms, and is back",
+		      jump_text(ahead, far), (unsigned long)(took / CLOCK_NS_PER_MS));
 }
 
 /* ---- power ------------------------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/number.h"
+#include "config/value.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -112,6 +113,24 @@ static int read_time(const struct cli *cli, struct fault_request *q)
 	return EXIT_OK;
 }
 
+/* "-1h" is an hour behind. */
+static int read_jump(const struct cli *cli, struct fault_request *q)
+{
+	const struct setting kind = {.type = SETTING_DURATION, .min = 1000, .max = FAULT_JUMP_MAX_S * 1000ull};
+	const char *text = cli_text(cli, "by");
+	struct value value = {0};
+	struct err err = {""};
+	if (!text)
+		return EXIT_OK;
+	bool behind = *text == '-';
+	if (q->entry->kind != FAULT_CLOCK_JUMP)
+		return cli_fail(cli, EXIT_USAGE, "%s takes no --by", q->entry->name);
+	if (value_parse(&kind, text + behind, &value, &err))
+		return cli_fail(cli, EXIT_USAGE, "--by: %s", err.text);
+	q->by_s = (int32_t)(value.number / 1000) * (behind ? -1 : 1);
+	return EXIT_OK;
+}
+
 static int read_request(const struct cli *cli, struct fault_request *q, char path[CONTACT_PATH_MAX])
 {
 	const char *kind = cli->args[0], *job = cli_text(cli, "job");
@@ -134,6 +153,8 @@ static int read_request(const struct cli *cli, struct fault_request *q, char pat
 	if (contact_path(cli_text(cli, "socket"), path, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	int code = read_target(cli, q);
+	if (!code)
+		code = read_jump(cli, q);
 	return code ? code : read_time(cli, q);
 }
 
@@ -208,6 +229,7 @@ static int run(struct cli *cli)
 static const struct option_spec options[] = {
 	ORDER_OPTIONS,
 	{"for", OPTION_TEXT, "TIME", "how long it lasts, or how slow in each step (a number alone: milliseconds)"},
+	{"by", OPTION_TEXT, "TIME", "how far the time of day jumps ahead; -TIME: behind (default 24h)"},
 	{"seed", OPTION_NUMBER, "N",
 	 "draws file, byte and bit of a flip on storage, or what a power cut loses (default 0)"},
 	{"store", OPTION_TEXT, "DIR", "repository of a flip on storage (else the daemon's)"},

@@ -79,13 +79,24 @@ static int report(const struct fault_request *q, struct fault_result *result, en
 	return 0;
 }
 
+/* What it says beside its time. */
+static uint32_t parameter(const struct fault_request *q)
+{
+	switch (q->entry->kind) {
+	case FAULT_POWER_CUT:
+		return (uint32_t)q->seed;
+	case FAULT_CLOCK_JUMP:
+		return (uint32_t)q->by_s;
+	default:
+		return q->rank;
+	}
+}
+
 int fault_begin(const struct fault_request *q, struct fault_result *result, bool *refused, struct err *err)
 {
-	bool drawn = q->entry->kind == FAULT_POWER_CUT;
-	struct wire_command command = {.kind = COMMAND_FAULT,
-				       .fault = {.kind = (uint32_t)q->entry->kind,
-						 .rank = drawn ? (uint32_t)q->seed : q->rank,
-						 .for_ms = q->for_ms}};
+	struct wire_command command = {
+		.kind = COMMAND_FAULT,
+		.fault = {.kind = (uint32_t)q->entry->kind, .rank = parameter(q), .for_ms = q->for_ms}};
 	char text[WIRE_REASON_MAX];
 	snprintf(command.job, sizeof(command.job), "%s", q->job);
 	int rc = ask(q, &command, result, refused, err);

@@ -15,6 +15,7 @@ struct fault_request {
 	const char *store;  /* of a fault at a checkpoint; NULL: the daemon's */
 	uint64_t step;      /* of it; UINT64_MAX: the newest one */
 	uint32_t rank;
+	int32_t by_s;          /* of clock-jump; 0: a day */
 	uint64_t for_ms, seed; /* seed: which file, byte and bit, or what is lost */
 	uint64_t deadline;     /* of all that is asked of the daemon */
 };

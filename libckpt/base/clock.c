@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-static _Atomic uint64_t jumped_ns;
+static _Atomic int64_t jumped_ns;
 
 static uint64_t read_clock(clockid_t id)
 {
@@ -19,10 +19,10 @@ uint64_t clock_now(void)
 
 uint64_t clock_wall(void)
 {
-	return read_clock(CLOCK_REALTIME) + atomic_load_explicit(&jumped_ns, memory_order_relaxed);
+	return read_clock(CLOCK_REALTIME) + (uint64_t)atomic_load_explicit(&jumped_ns, memory_order_relaxed);
 }
 
-void clock_wall_jump(uint64_t ahead_ns)
+void clock_wall_jump(int64_t ahead_ns)
 {
 	atomic_store(&jumped_ns, ahead_ns);
 }

@@ -26,14 +26,14 @@ uint64_t clock_now(void)
 	return now;
 }
 
-static uint64_t jumped;
+static int64_t jumped;
 
 uint64_t clock_wall(void)
 {
-	return 1700000000ull * CLOCK_NS_PER_S + jumped + now++; /* never twice the same: it makes names */
+	return 1700000000ull * CLOCK_NS_PER_S + (uint64_t)jumped + now++; /* never twice the same: it makes names */
 }
 
-void clock_wall_jump(uint64_t ahead_ns)
+void clock_wall_jump(int64_t ahead_ns)
 {
 	jumped = ahead_ns;
 }

@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 enum { FAULT_NAME_MAX = 24, FAULT_TIME_MAX_MS = 86400000 };
-/* By how much the time of day jumps. */
+/* By how much the time of day jumps, if nothing is said, and at most. */
 #define FAULT_JUMP_NS (86400 * 1000000000ull)
+#define FAULT_JUMP_MAX_S (366 * 86400)
 /* By how much an operation of a slow disk is longer. */
 #define FAULT_LAG_NS (100 * 1000000ull)
 

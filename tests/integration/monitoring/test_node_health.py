@@ -101,13 +101,13 @@ def end(child):
 
 
 @contextlib.contextmanager
-def jumped(node):
-    """A node whose clock is a day ahead until its daemon ends, with a job that trains there."""
+def jumped(node, by="24h"):
+    """A node whose clock is so far ahead until its daemon ends, with a job that trains there."""
     with contextlib.ExitStack() as children:
         run = Run("-n", 1, "--socket", node.socket, "--", TRAIN, "--steps", 1000000, "--save-memory-every", 2)
         children.callback(end, run.child)
         until(lambda: step(node), "the job trains")
-        fault = ["fault", "clock-jump", "--for", "600s", "--job", "default", "--socket", node.socket]
+        fault = ["fault", "clock-jump", "--for", "600s", "--by", by, "--job", "default", "--socket", node.socket]
         children.callback(end, subprocess.Popen([CKPT, *fault], env=ENVIRONMENT))
         yield
         before = step(node)
@@ -156,8 +156,8 @@ def _():
 def _():
     with loopback_cluster("ab", a=OPTIONS, b=OPTIONS) as nodes:
         a, b = nodes.values()
-        with jumped(a):
-            for node, word in ((a, "ahead of"), (b, "behind")):
+        with jumped(a, "-1h"):
+            for node, word in ((a, "behind"), (b, "ahead of")):
                 until(lambda n=node: findings(n).get("NODE_CLOCK"), "the notice")
                 has(findings(node)["NODE_CLOCK"]["text"], word)
                 unharmed(node)

@@ -190,11 +190,29 @@ def _():
 
         child = subprocess.Popen([CKPT, "fault", "clock-jump", "--for", "4s", "--socket", job.daemon.socket], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
         until(lambda: 86000 < ahead() < 87000, "it is ahead")
-        has(job.fault("clock-jump", "--for", "1s", code=FAILED), "is ahead already")
+        has(job.fault("clock-jump", "--for", "1s", code=FAILED), "is off already")
         step = job.job()["saves"]["durable"]["step"]
         until(lambda: job.job()["saves"]["durable"]["step"] > step, "a save meanwhile")
         has(child.communicate(timeout=DEADLINE)[0], "clock-jump has fired after ", "was 24.0 h ahead for 4")
         expect(abs(ahead()) < 60, ahead())
+
+
+@case("the time of day goes back by an hour, and what is saved then is still the newest")
+def _():
+    with Job() as job:
+        before = job.job()["saves"]["durable"]
+        has(job.fault("kill", 1, "--by", "1h", code=USAGE), "takes no --by")
+        has(job.fault("clock-jump", "--for", "1s", "--by", "1", code=USAGE), "--by")
+        child = subprocess.Popen([CKPT, "fault", "clock-jump", "--by", "-1h", "--for", "4s", "--socket", job.daemon.socket], stdout=subprocess.PIPE,
+                                 text=True, env=ENVIRONMENT)
+        until(lambda: -3700 < job.daemon.status()["now_ns"] / 1e9 - time.time() < -3500, "it is behind")
+        until(lambda: job.job()["saves"]["durable"]["step"] > before["step"], "a save meanwhile")
+        job.fault("kill", 1)
+        until(lambda: [r for r in job.job()["recoveries"]["recent"] if r["epoch"] == 2], "the job goes back")
+        recovery = [r for r in job.job()["recoveries"]["recent"] if r["epoch"] == 2][0]
+        expect(recovery["step"] > before["step"], "the order of checkpoints is not that of their dates", recovery, before)
+        has(child.communicate(timeout=DEADLINE)[0], "clock-jump has fired after ", "was 1.0 h behind for 4")
+        until(lambda: job.job()["saves"]["durable"]["epoch"] == 2, "a save after it")
 
 
 @case("what cannot be is refused, with what to do")

@@ -270,7 +270,7 @@ static void obey(const char *line)
 		net_ask_clocks(net);
 		printf("asked\n");
 	} else if (!strcmp(word, "jump") && sscanf(rest, "%" SCNu64, &n[0]) == 1) {
-		clock_wall_jump(n[0]);
+		clock_wall_jump((int64_t)n[0]);
 		printf("jumped\n");
 	} else if (!strcmp(word, "renew")) {
 		renew();

@@ -15,6 +15,7 @@ struct fake_participant fake_participant;
 struct fake_saves fake_saves;
 struct fake_coord fake_coord;
 static uint64_t skipped_ns;
+static int64_t jumped_ns;
 
 void fakes_reset(void)
 {
@@ -49,12 +50,12 @@ uint64_t clock_now(void)
 
 uint64_t clock_wall(void)
 {
-	return ns_of(CLOCK_REALTIME) + skipped_ns;
+	return ns_of(CLOCK_REALTIME) + skipped_ns + (uint64_t)jumped_ns;
 }
 
-void clock_wall_jump(uint64_t ahead_ns)
+void clock_wall_jump(int64_t ahead_ns)
 {
-	(void)ahead_ns;
+	jumped_ns = ahead_ns;
 }
 
 int clock_ms_until(uint64_t deadline)

@@ -62,7 +62,7 @@ uint64_t clock_wall(void)
 	return now_ns;
 }
 
-void clock_wall_jump(uint64_t ahead_ns)
+void clock_wall_jump(int64_t ahead_ns)
 {
 	(void)ahead_ns;
 }
