@@ -112,6 +112,7 @@ void set_aside_suspect(struct control *control, uint32_t node, const char *job, 
 	if (!s)
 		return;
 	s->suspect.at_ns = clock_wall();
+	s->suspected_ns = clock_now();
 	snprintf(s->suspect.job, sizeof(s->suspect.job), "%s", job);
 	snprintf(s->suspect.why, sizeof(s->suspect.why), "%s", reason);
 }
@@ -120,7 +121,7 @@ static void count(struct control *control, struct set_aside *s)
 {
 	uint64_t now = clock_wall(), since = s->suspect.at_ns;
 	s->suspect.at_ns = 0;
-	if (now > since && now - since > GONE_ON_NS)
+	if (clock_now() - s->suspected_ns > GONE_ON_NS)
 		return;
 	lemon_add(&s->lemon, since, s->suspect.job, s->suspect.why);
 	judge(control, s, now);

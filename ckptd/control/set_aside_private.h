@@ -12,6 +12,7 @@ struct set_aside {
 	char unfit[PEER_UNFIT_MAX];
 	struct lemon lemon;           /* its name is the node's */
 	struct lemon_failure suspect; /* what counts when its job goes on; at_ns 0: nothing */
+	uint64_t suspected_ns;        /* since when, by the clock that does not jump */
 	/* of its record */
 	bool dirty, asked; /* it is not on record; that is on its way to the registry */
 	bool cleared;      /* meanwhile: what is on its way is over */

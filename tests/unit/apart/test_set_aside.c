@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "daemon.h"
+#include "format/message/fault.h"
 #include "membership_maker.h"
 
 #include <criterion/criterion.h>
@@ -165,6 +166,23 @@ Test(set_aside, what_ends_a_whole_job_does_not_count)
 	cr_expect_str_eq(why(0), "", "these were the first two");
 	fail(0, 1);
 	cr_expect(*why(0));
+}
+
+/* A day ahead or behind: for how long a suspicion holds is not measured by it. */
+Test(set_aside, a_time_of_day_that_jumps_makes_no_suspicion_older_or_younger)
+{
+	membership_daemon.runtime.config.lemon_failures = 1;
+	membership_daemon.runtime.config.lemon_window_ms = 7ull * 24 * 3600 * 1000;
+	set_aside_suspect(&membership_daemon.control, 0, "gpt", "rank 1 is lost");
+	clock_wall_jump(FAULT_JUMP_NS);
+	set_aside_gone_on(&membership_daemon.control, "gpt");
+	cr_expect(*why(0), "it was just suspected");
+	set_aside_suspect(&membership_daemon.control, 1, "gpt", "rank 2 is lost");
+	clock_skip(601 * CLOCK_NS_PER_S);
+	clock_wall_jump(-(int64_t)FAULT_JUMP_NS);
+	set_aside_gone_on(&membership_daemon.control, "gpt");
+	cr_expect_str_eq(why(1), "", "that was too long ago");
+	clock_wall_jump(0);
 }
 
 Test(set_aside, nodes_that_all_fail_are_not)
