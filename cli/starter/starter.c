@@ -215,7 +215,7 @@ static void end(struct starter *s)
 	sink_free(&s->err);
 	free(s->nodes);
 	free(s->names);
-	free(s->words);
+	shell_free(&s->shell);
 	free(s->here);
 }
 

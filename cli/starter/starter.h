@@ -14,12 +14,11 @@
 #include "frame/command.h"
 #include "process/launch_proc.h"
 #include "process/launch_sink.h"
+#include "remote/shell.h"
 
 #include "base/err.h"
 
-enum { STARTER_NODES_MAX = 1024, STARTER_HOST_MAX = 255, STARTER_WORDS_MAX = 32 };
-/* What a remote shell ends with where the directory is not there; POSIX shells say so of a program that is not, or cannot be run. */
-enum { SHELL_NOT_THERE = 127, SHELL_CANNOT = 126 };
+enum { STARTER_NODES_MAX = 1024 };
 enum node_stand { NODE_WAITING = 0, NODE_RUNNING, NODE_ENDED };
 
 struct starter_node {
@@ -39,8 +38,8 @@ struct starter_node {
 
 struct starter {
 	const struct cli *cli;
-	char *names, *words; /* the texts of hosts and shell */
-	char *shell[STARTER_WORDS_MAX + 2];
+	char *names; /* the texts of hosts */
+	struct shell shell;
 	struct starter_node *nodes;
 	uint32_t nnodes, nspares;  /* the spares come last, and count in nnodes, too */
 	uint32_t processes;        /* on each */

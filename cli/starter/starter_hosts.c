@@ -4,12 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The way there is noticed to be broken within a minute, which a connection that others share would not be, and nothing is asked at a
- * terminal. */
-#define SHELL_DEFAULT                                                                                                  \
-	"ssh -T -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15 "                  \
-	"-o ServerAliveCountMax=3"
-
 bool starter_names_hosts(const char *nodes)
 {
 	return nodes && strcmp(nodes, "slurm") != 0 && strspn(nodes, "0123456789") != strlen(nodes);
@@ -28,13 +22,11 @@ int starter_count_hosts(const struct cli *cli, uint32_t *nodes)
 
 /* ---- hosts ----------------------------------------------------------------------------------------------------- */
 
-/* Not an option to the remote shell, nor anything that another shell would read otherwise. */
 static int check_host(const struct starter *s, const char *option, const char *host)
 {
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:@%[]";
 	if (!*host)
 		return cli_fail(s->cli, EXIT_USAGE, "--%s: a name is missing between two commas", option);
-	if (host[0] == '-' || strspn(host, letters) != strlen(host) || strlen(host) > STARTER_HOST_MAX)
+	if (!shell_is_host(host))
 		return cli_fail(s->cli, EXIT_USAGE,
 				"--%s: \"%s\" is no host: names separated by commas, as HOST or USER@HOST", option,
 				host);
@@ -75,26 +67,6 @@ static int read_hosts(struct starter *s)
 	return add_hosts(s, "spares", s->names + room, true);
 }
 
-/* ---- the remote shell ------------------------------------------------------------------------------------------ */
-
-static int read_shell(struct starter *s)
-{
-	const char *text = cli_text(s->cli, "remote-shell");
-	int n = 0;
-	if (!text)
-		text = getenv("CKPT_REMOTE_SHELL");
-	s->words = strdup(text && *text ? text : SHELL_DEFAULT);
-	if (!s->words)
-		return cli_fail(s->cli, EXIT_FAILED, "out of memory");
-	for (char *rest = s->words, *word; (word = strsep(&rest, " \t"));) {
-		if (*word && n == STARTER_WORDS_MAX)
-			return cli_fail(s->cli, EXIT_USAGE, "--remote-shell: more than %d words", STARTER_WORDS_MAX);
-		if (*word)
-			s->shell[n++] = word;
-	}
-	return n ? EXIT_OK : cli_fail(s->cli, EXIT_USAGE, "--remote-shell: no command");
-}
-
 /* ---- options --------------------------------------------------------------------------------------------------- */
 
 /* What each node has for itself. */
@@ -130,5 +102,5 @@ int hosts_read(struct starter *s)
 	uint64_t all = (uint64_t)(s->nnodes - s->nspares) * s->processes;
 	s->least = cli_number(s->cli, "min-ranks", all);
 	s->elastic = s->nspares || cli_number(s->cli, "min-ranks", 0);
-	return read_shell(s);
+	return shell_read(s->cli, &s->shell);
 }

@@ -20,19 +20,6 @@ static bool is_own(const char *name)
 	return false;
 }
 
-/* A word in single quotes, whatever is in it. */
-static void put_word(struct wbuf *line, const char *text)
-{
-	wbuf_put(line, "'", 1);
-	for (; *text; text++) {
-		if (*text == '\'')
-			wbuf_put(line, "'\\''", 4);
-		else
-			wbuf_put(line, text, 1);
-	}
-	wbuf_put(line, "' ", 2);
-}
-
 static void put(struct wbuf *line, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* One word that was not chosen by the user. */
@@ -50,7 +37,7 @@ static void put_option(struct wbuf *line, const char *name, const char *value)
 {
 	put(line, "--%s ", name);
 	if (value)
-		put_word(line, value);
+		shell_quote(line, value);
 }
 
 /* As the user gave them: the launchers are of this very program. */
@@ -99,17 +86,15 @@ static void put_place(struct wbuf *line, const struct starter *s, uint32_t node)
 char *line_of(const struct starter *s, uint32_t node)
 {
 	struct wbuf line = {0};
-	put(&line, "cd ");
-	put_word(&line, s->here);
-	put(&line, "|| exit %d; exec ", SHELL_NOT_THERE);
-	put_word(&line, s->self);
+	shell_begin_line(&line, s->here);
+	shell_quote(&line, s->self);
 	put(&line, "run --attended ");
 	put_place(&line, s, node);
 	put_option(&line, "job", s->job);
 	put_given(&line, s->cli);
 	put(&line, "-- ");
 	for (int i = 0; i < s->cli->nargs; i++)
-		put_word(&line, s->cli->args[i]);
+		shell_quote(&line, s->cli->args[i]);
 	wbuf_put(&line, "", 1);
 	if (!wbuf_finish(&line))
 		return (char *)line.data;

@@ -18,24 +18,19 @@ extern char **environ;
 #define AWAY_NS (3600 * CLOCK_NS_PER_S)
 /* A way that has held for so long was there: longer than anybody tries to make a connection. */
 #define BEGUN_NS (150 * CLOCK_NS_PER_S)
-/* TRIES_MAX: of one that was never there. With SHELL_BROKE ssh says that the way broke; a launcher never ends with it. */
-enum { TRIES_MAX = 3, SHELL_BROKE = 255 };
+/* Of one that was never there. */
+enum { TRIES_MAX = 3 };
 
 /* ---- the remote shell --------------------------------------------------------------------------------------------- */
 
 /* The words of the remote shell, the host, and what it is to run there. */
 static int run_shell(struct starter *s, struct starter_node *node, int in, int out, int errors, struct err *err)
 {
-	char *argv[STARTER_WORDS_MAX + 3];
-	int n = 0;
+	char *argv[SHELL_WORDS_MAX + 3];
 	AUTO_FREE char *line = line_of(s, (uint32_t)(node - s->nodes));
 	if (!line)
 		return err_set(err, -ENOMEM, "out of memory");
-	for (; s->shell[n]; n++)
-		argv[n] = s->shell[n];
-	argv[n++] = (char *)node->host;
-	argv[n++] = line;
-	argv[n] = NULL;
+	shell_argv(&s->shell, node->host, line, argv);
 	/* SIGTERM: should this process be killed, the launchers see their stdin end. */
 	struct proc_spec spec = {.argv = argv,
 				 .env = environ,
@@ -189,6 +184,7 @@ void node_ended(struct starter *s, struct starter_node *node, uint64_t now)
 	stream_close(&node->err);
 	cleanup_close(&node->control);
 	node->control = -1;
+	/* A launcher never ends with SHELL_BROKE. */
 	if (WIFSIGNALED(status) || WEXITSTATUS(status) == SHELL_BROKE || is_early(node, status))
 		consider(s, node, status, lasted, now);
 	else
