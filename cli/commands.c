@@ -8,7 +8,7 @@ extern const struct command command_pin, command_unpin, command_tag, command_for
 extern const struct command command_top, command_doctor, command_bench;
 extern const struct command command_run, command_flush, command_halt, command_rollback, command_drain, command_nodes,
 	command_fault, command_campaign, command_report, command_plan, command_status, command_ranks,
-	command_recoveries, command_config, command_version, command_help, command_completion;
+	command_recoveries, command_config, command_host, command_version, command_help, command_completion;
 
 /* One per line, in the order of the help. */
 /* clang-format off */
@@ -45,6 +45,7 @@ const struct command *const commands[] = {
 	&command_doctor,
 	&command_bench,
 	&command_config,
+	&command_host,
 	&command_completion,
 	&command_version,
 	&command_help,
