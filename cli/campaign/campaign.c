@@ -1,4 +1,5 @@
 /* ckpt campaign: a training job under a schedule of faults, and whether what was promised has held. */
+#include "campaign/campaign_hosts.h"
 #include "campaign/campaign_judge.h"
 #include "campaign/campaign_run.h"
 #include "frame/progress.h"
@@ -18,6 +19,8 @@
 static int make_network(struct campaign *c)
 {
 	struct err err = {""};
+	if (c->hosts.n)
+		return campaign_hosts_accept(c);
 	if (c->file.nodes == 1)
 		return EXIT_OK;
 	if (campaign_net_make(&c->net, c->file.nodes, &err)) {
@@ -125,7 +128,9 @@ static void announce(const struct campaign *c)
 	if (c->file.left_out > c->no_network)
 		cli_note(c->cli, "%lu more stand in its tables and cannot be caused on %s: they are left out",
 			 (unsigned long)(c->file.left_out - c->no_network),
-			 c->file.nodes > 1 ? "nodes of one machine" : "one node");
+			 c->hosts.n          ? "hosts"
+			 : c->file.nodes > 1 ? "nodes of one machine"
+					     : "one node");
 }
 
 /* ---- after it has ended -------------------------------------------------------------------------------------------- */
@@ -235,11 +240,15 @@ static int judge(struct campaign *c)
 static int conduct(struct campaign *c, bool resume)
 {
 	int code = make_folder(c, resume);
+	proc_become_subreaper();
+	if (!code && c->hosts.n)
+		code = hosts_check(&c->hosts, c->folder);
 	if (!code)
 		code = begin(c, resume);
+	if (!code)
+		code = campaign_hosts_note(c);
 	if (code)
 		return code;
-	proc_become_subreaper();
 	cli_catch_interrupt();
 	announce(c); /* whoever reads it may interrupt */
 	code = campaign_disturb(c);
@@ -250,6 +259,9 @@ static int conduct(struct campaign *c, bool resume)
 		cli_note(c->cli, "the same %lu steps without faults", (unsigned long)c->end.step);
 		code = campaign_calm(c);
 	}
+	int left = campaign_hosts_end(c);
+	if (!code)
+		code = left;
 	if (!code)
 		code = note_end(c);
 	return code ? code : judge(c);
@@ -268,10 +280,13 @@ static int run(struct cli *cli)
 	c.ended = rc ? NULL : calloc(c.file.n, sizeof(*c.ended));
 	int code = rc         ? cli_fail(cli, EXIT_USAGE, "%s", err.text)
 		   : !c.ended ? cli_fail(cli, EXIT_FAILED, "out of memory")
-			      : make_network(&c);
+			      : hosts_parse(cli, &c.hosts);
+	if (!code)
+		code = make_network(&c);
 	if (!code)
 		code = conduct(&c, cli_flag(cli, "resume"));
 	campaign_net_close(&c.net);
+	hosts_free(&c.hosts);
 	journal_close(&c.journal);
 	campaign_file_free(&c.file);
 	free(c.ended);
@@ -280,6 +295,10 @@ static int run(struct cli *cli)
 
 static const struct option_spec options[] = {
 	{"dir", OPTION_TEXT, "DIR", "folder for store, logs and journal; it is made"},
+	{"nodes", OPTION_TEXT, "HOSTS",
+	 "run it on HOST,HOST,... (as many as FILE has nodes) rather than on this machine"},
+	{"remote-shell", OPTION_TEXT, "COMMAND",
+	 "how a command is run on a host (else CKPT_REMOTE_SHELL, else ssh; with --nodes HOSTS)"},
 	{"resume", OPTION_FLAG, NULL, "go on with the campaign that was stopped in DIR"},
 	{NULL},
 };
@@ -289,7 +308,9 @@ const struct command command_campaign = {
 	.summary = "train under a schedule of faults, and judge what has held",
 	.detail =
 		"FILE says which faults hit the job, and when. COMMAND is the trainer (default: ckpt-train); it takes\n"
-		"the options of ckpt-train. The job runs on this node, with a daemon of its own, in --dir.\n"
+		"the options of ckpt-train. The job runs on this machine, with daemons of its own, in --dir; or on "
+		"the\n"
+		"hosts of --nodes, which share --dir.\n"
 		"Then the same steps are trained without faults, and what was promised is judged.",
 	.args = "FILE [COMMAND [ARG...]]",
 	.min_args = 1,

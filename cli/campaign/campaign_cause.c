@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "campaign/campaign_hosts.h"
 #include "frame/progress.h"
 
 #include <poll.h>
@@ -214,6 +215,8 @@ static int begin_as(struct campaign *c, struct group *g, struct caused *one, str
 		return drain(one, err);
 	if (is_spike(one))
 		return spike(c, g, one, err);
+	if (c->hosts.n && one->fault->entry->target == FAULT_AT_DAEMON && one->fault->entry->actor == FAULT_BY_COMMAND)
+		return campaign_hosts_fault(c, one->node, &one->q, &one->result, err);
 	return fault_begin(&one->q, &one->result, &refused, err);
 }
 

@@ -9,7 +9,10 @@
  *	{"event":"cut"|"joined","node":…,"log_bytes":…,"for_ms":…,"wall_ns":…}
  *	                                                        a line a node: before the network is broken, and when the job is at work
  *	                                                        again. log_bytes: how long the log of the node was
- *	{"event":"left","text":…}                               somebody has a namespace of the campaign when all has ended
+ *	{"event":"left","text":…}                               somebody has a namespace of the campaign when all has ended, or something is
+ *	                                                        left on a host
+ *	{"event":"host","node":…,"host":…,"address":…,"ahead_ns":…}
+ *	                                                        which host is the node, and by how much its time of day is ahead of this one's
  *	{"event":"durable","step":…,"epoch":…,"wall_ns":…}      the daemon has said that it is on storage
  *	{"event":"replicated",…}                                as durable, when a node is about to be killed
  *	{"event":"standstill","node":…,"rank":…,"after_ms":…,"wall_ns":…}

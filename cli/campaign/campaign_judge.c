@@ -56,7 +56,9 @@ struct judge {
 	char params[32], calm[32];
 	uint32_t nodes;
 	uint64_t hang_ms;
-	uint64_t last_ns; /* of the journal */
+	uint64_t last_ns;                     /* of the journal */
+	int64_t ahead_ns[CAMPAIGN_NODES_MAX]; /* time of day of each node, of the journal's */
+	uint32_t node;                        /* whose span log is read */
 	bool ended;
 };
 
@@ -165,6 +167,14 @@ static int end_cuts(struct judge *j, const json_t *line)
 	return 0;
 }
 
+static int take_host(struct judge *j, const json_t *line)
+{
+	uint64_t node = journal_number(line, "node");
+	if (node < CAMPAIGN_NODES_MAX)
+		j->ahead_ns[node] = json_integer_value(json_object_get(line, "ahead_ns"));
+	return 0;
+}
+
 static void take_left(struct judge *j, const json_t *line)
 {
 	const char *text = json_string_value(json_object_get(line, "text"));
@@ -212,6 +222,8 @@ static int take_line(void *arg, const json_t *line)
 		j->nodes = journal_nodes(line);
 		j->hang_ms = journal_number(line, "hang_ms");
 	}
+	if (journal_is(line, "host"))
+		return take_host(j, line);
 	if (journal_is(line, "cut"))
 		return take_cut(j, line);
 	if (journal_is(line, "joined"))
@@ -300,6 +312,7 @@ static int judge_recovery(void *arg, const json_t *span)
 	if (!is(span, "span", "recovery") || !json_is_integer(json_object_get(span, "step")) ||
 	    is(span, "state", "refused"))
 		return 0;
+	ended -= (uint64_t)j->ahead_ns[j->node];
 	if (ended > j->last_ns + FAULT_JUMP_NS / 2) /* its daemon's time of day was ahead */
 		ended -= FAULT_JUMP_NS;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
@@ -325,6 +338,7 @@ static int judge_spans(struct judge *j, uint32_t node, struct err *err)
 	int rc = 0;
 	for (size_t i = 0; !rc && i < sizeof(logs) / sizeof(logs[0]); i++) {
 		path_of(j, node, logs[i], path);
+		j->node = node;
 		rc = !i && access(path, F_OK) ? 0 : journal_read(path, judge_recovery, j, err);
 	}
 	return rc;

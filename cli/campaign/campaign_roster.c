@@ -1,4 +1,4 @@
-/* The nodes of a campaign are daemons on this machine: node-K at 127.0.0.K+1, or in a network of their own (campaign_net.h). */
+/* The nodes of a campaign are daemons on this machine, node-K at 127.0.0.K+1, or in a network of their own (campaign_net.h); or on hosts. */
 #include "campaign/campaign_run.h"
 
 #include "base/address.h"
@@ -24,6 +24,11 @@ static bool is_free(const union address *address)
 static int choose_address(const struct campaign *c, uint32_t node, char text[ADDRESS_MAX], struct err *err)
 {
 	char host[ADDRESS_MAX];
+	if (c->hosts.n) {
+		const struct host *h = &c->hosts.host[node];
+		snprintf(text, ADDRESS_MAX, strchr(h->address, ':') ? "[%.50s]:%u" : "%.50s:%u", h->address, h->port);
+		return 0;
+	}
 	if (c->net.nodes) {
 		snprintf(text, ADDRESS_MAX, "%.50s:%d", campaign_net_address(node, host, sizeof(host)), PORT_OF_SPACE);
 		return 0;

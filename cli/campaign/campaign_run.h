@@ -6,7 +6,9 @@
  *
  * On several nodes each has a ckptd and a `ckpt run`. Then there are, instead of spans, run.log and s, of node K:
  *
- *	node-K.spans  node-K.log  node-K.s    and of all: roster  key  */
+ *	node-K.spans  node-K.log  node-K.s    and of all: roster  key
+ *
+ * On hosts (campaign_hosts.h) also: hosts (the token), and node-K.train.jsonl, of which train.jsonl is made at the end. */
 #ifndef CKPT_CLI_CAMPAIGN_RUN_H
 #define CKPT_CLI_CAMPAIGN_RUN_H
 
@@ -14,11 +16,14 @@
 #include "campaign/campaign_net.h"
 #include "faults/fault_request.h"
 #include "process/launch_proc.h"
+#include "remote/hosts.h"
 
 #include <limits.h>
 
 struct campaign_node {
 	struct proc run, daemon; /* daemon: on several nodes; else `ckpt run` has it */
+	struct proc bridge;      /* to its host */
+	int run_in, daemon_in;   /* on a host: stdin of their remote shells; -1: none */
 	uint64_t start_at;       /* its daemon is to be started then; 0: it is not */
 	bool to_run;             /* its `ckpt run` is to be started, once its daemon answers */
 	bool answers;            /* its daemon, when it was asked last */
@@ -41,6 +46,8 @@ struct campaign {
 	const char *folder;
 	char *const *command; /* of a rank; NULL: ckpt-train */
 	struct campaign_journal journal;
+	struct hosts hosts;      /* has none: the nodes are on this machine */
+	uint64_t beat_at;        /* when the hosts are to hear that somebody is there */
 	struct campaign_net net; /* of the nodes of the disturbed run; has no nodes: they are on loopback */
 	struct campaign_node nodes[CAMPAIGN_NODES_MAX];
 	uint32_t nnodes;     /* of the run that is at work */

@@ -1,6 +1,7 @@
 #include "campaign/campaign_run.h"
 
 #include "base/cleanup.h"
+#include "remote/environment.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,9 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ARGS_MAX = 64, NUMBER_MAX = 24, VARIABLES_MAX = 4 };
-
-extern char **environ;
+enum { ARGS_MAX = 64, NUMBER_MAX = 24, VARIABLES_MAX = 8 };
 
 struct args {
 	char *list[ARGS_MAX];
@@ -66,22 +65,6 @@ static void add_trainer(const struct campaign *c, struct args *a, const char *tr
 	add(a, report);
 }
 
-/* This environment, without another job's, and with these. free() it. */
-static char **environment(char (*set)[PATH_MAX + 32], int n)
-{
-	size_t count = 0, kept = 0;
-	while (environ[count])
-		count++;
-	char **env = calloc(count + (size_t)n + 1, sizeof(*env));
-	for (size_t i = 0; env && i < count; i++)
-		if (strncmp(environ[i], "CKPT_", 5) != 0 || !strncmp(environ[i], "CKPT_DEVICE=", 12) ||
-		    !strncmp(environ[i], "CKPT_CONFIG=", 12))
-			env[kept++] = environ[i];
-	for (int i = 0; env && i < n; i++)
-		env[kept++] = set[i];
-	return env;
-}
-
 static void add_daemon(const struct campaign *c, struct args *a, uint32_t node, struct paths *p)
 {
 	if (campaign_is_elastic(c)) {
@@ -113,31 +96,74 @@ static int start_there(const struct campaign *c, uint32_t node, struct proc *pro
 	return rc;
 }
 
+static int start_here(const struct campaign *c, uint32_t node, const struct args *a, char *const *set, int n, int log,
+		      struct proc *proc, struct err *err)
+{
+	AUTO_FREE char **env = environment_with(set, n);
+	if (!env)
+		return err_set(err, -ENOMEM, "out of memory");
+	/* Where a campaign was killed nobody mends its network, and a last checkpoint would be waited for in vain. */
+	bool waits = c->net.nodes && proc == &c->nodes[node].run;
+	int death_signal = waits ? SIGKILL : SIGTERM;
+	struct proc_spec spec = {.argv = a->list, .env = env, .out = log, .err = log, .death_signal = death_signal};
+	return start_there(c, node, proc, &spec, err);
+}
+
+/* The device and the configuration are as here. Who is left alone takes no last checkpoint: the daemons end, too. */
+static int start_on_host(struct campaign *c, uint32_t node, const struct args *a, char **set, int n, int log,
+			 struct proc *proc, struct err *err)
+{
+	static const char *const passed[] = {"CKPT_DEVICE", "CKPT_CONFIG"};
+	struct campaign_node *of = &c->nodes[node];
+	char text[2][ENVIRONMENT_TEXT_MAX];
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++) {
+		const char *value = getenv(passed[i]);
+		if (!value)
+			continue;
+		snprintf(text[i], sizeof(text[i]), "%s=%s", passed[i], value);
+		set[n++] = text[i];
+	}
+	bool run = proc == &of->run;
+	return hosts_start(&c->hosts, node, run ? 'K' : 'T', set, n, a->list, log, proc,
+			   run ? &of->run_in : &of->daemon_in, err);
+}
+
 /* Both of a node write to its log. */
 static int start(struct campaign *c, uint32_t node, const struct args *a, struct proc *proc, struct err *err)
 {
-	char set[VARIABLES_MAX][PATH_MAX + 32], spans[PATH_MAX], log[PATH_MAX];
+	char span_log[ENVIRONMENT_TEXT_MAX], path[PATH_MAX], log[PATH_MAX], *set[VARIABLES_MAX];
 	int n = 0;
-	snprintf(set[n++], sizeof(set[0]), "CKPT_LOG=info");
+	set[n++] = (char *)"CKPT_LOG=info";
 	if (c->disturbed) {
-		snprintf(set[n++], sizeof(set[0]), "CKPT_FAULTS=yes");
-		snprintf(set[n++], sizeof(set[0]), "CKPT_SPAN_LOG=%s", campaign_node_path(c, node, "spans", spans));
+		snprintf(span_log, sizeof(span_log), "CKPT_SPAN_LOG=%s", campaign_node_path(c, node, "spans", path));
+		set[n++] = (char *)"CKPT_FAULTS=yes";
+		set[n++] = span_log;
 	}
-	AUTO_FREE char **env = environment(set, n);
 	if (c->disturbed)
 		campaign_node_path(c, node, c->nnodes > 1 ? "log" : "run.log", log);
 	else
 		campaign_path(c, "calm.log", log);
 	AUTO_CLOSE int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	if (fd < 0 || !env) {
-		int rc = env ? -errno : -ENOMEM;
-		return err_set(err, rc, "%s: %s", log, err_name(rc));
-	}
-	/* Where a campaign was killed nobody mends its network, and a last checkpoint would be waited for in vain. */
-	bool waits = c->net.nodes && proc == &c->nodes[node].run;
-	int death_signal = waits ? SIGKILL : SIGTERM;
-	struct proc_spec spec = {.argv = a->list, .env = env, .out = fd, .err = fd, .death_signal = death_signal};
-	return start_there(c, node, proc, &spec, err);
+	if (fd < 0)
+		return err_set(err, -errno, "%s: %s", log, err_name(errno));
+	return c->hosts.n ? start_on_host(c, node, a, set, n, fd, proc, err)
+			  : start_here(c, node, a, set, n, fd, proc, err);
+}
+
+/* The daemon's; on a host it is beside the daemon. */
+static char *socket_of(const struct campaign *c, uint32_t node, char dst[PATH_MAX])
+{
+	if (c->hosts.n)
+		return hosts_socket(&c->hosts, node, c->disturbed ? "s" : "calm", dst);
+	return c->disturbed ? campaign_node_path(c, node, "s", dst) : campaign_path(c, "calm.s", dst);
+}
+
+/* Hosts append to no file that is of all. */
+static char *report_of(const struct campaign *c, uint32_t node, char dst[PATH_MAX])
+{
+	if (c->hosts.n && c->disturbed)
+		return campaign_node_path(c, node, "train.jsonl", dst);
+	return campaign_path(c, c->disturbed ? "train.jsonl" : "calm.jsonl", dst);
 }
 
 int campaign_start_run(struct campaign *c, uint32_t node, struct err *err)
@@ -151,13 +177,12 @@ int campaign_start_run(struct campaign *c, uint32_t node, struct err *err)
 	add(&a, c->disturbed ? "campaign" : "calm");
 	add_daemon(c, &a, node, &p);
 	add(&a, "--socket");
-	add(&a, c->disturbed ? campaign_node_path(c, node, "s", p.socket) : campaign_path(c, "calm.s", p.socket));
+	add(&a, socket_of(c, node, p.socket));
 	add_number(&a, "--hang-timeout", c->file.hang_ms, "ms");
 	add_number(&a, "--max-restarts", 1000, "");
 	add_number(&a, "--restart-window", 60, "s");
 	add(&a, "--");
-	add_trainer(c, &a, beside("ckpt-train", p.trainer),
-		    campaign_path(c, c->disturbed ? "train.jsonl" : "calm.jsonl", p.report));
+	add_trainer(c, &a, beside("ckpt-train", p.trainer), report_of(c, node, p.report));
 	return start(c, node, &a, &c->nodes[node].run, err);
 }
 
@@ -174,7 +199,7 @@ int campaign_start_daemon(struct campaign *c, uint32_t node, struct err *err)
 				     "--node",
 				     name,
 				     "--socket",
-				     campaign_node_path(c, node, "s", p.socket),
+				     socket_of(c, node, p.socket),
 				     "--store",
 				     campaign_path(c, "store", p.store),
 				     "--cluster",

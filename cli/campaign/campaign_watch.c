@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "campaign/campaign_hosts.h"
 #include "frame/contact.h"
 #include "frame/order.h"
 #include "frame/progress.h"
@@ -181,7 +182,7 @@ int campaign_check_run(struct campaign *c)
 {
 	struct err err = {""};
 	int status = 0, rc = campaign_await(c, 0, &status, &err);
-	char text[64];
+	char text[64], who[320];
 	if (rc == -ECANCELED) {
 		cli_note(c->cli, "stopped; --resume goes on from here");
 		campaign_stop(c);
@@ -191,9 +192,9 @@ int campaign_check_run(struct campaign *c)
 		return EXIT_OK;
 	if (rc)
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
-	return cli_fail(c->cli, EXIT_FAILED,
-			"the job has ended in the middle of the campaign: ckpt run %s; see the logs in %s",
-			proc_status_text(text, sizeof(text), status), c->folder);
+	return cli_fail(
+		c->cli, EXIT_FAILED, "the job has ended in the middle of the campaign: %s %s; see the logs in %s",
+		campaign_hosts_who(c, who, sizeof(who)), proc_status_text(text, sizeof(text), status), c->folder);
 }
 
 int campaign_await_work(struct campaign *c, struct step_id after)

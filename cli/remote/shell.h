@@ -12,7 +12,7 @@ enum { SHELL_WORDS_MAX = 32, SHELL_HOST_MAX = 255 };
 enum { SHELL_NOT_THERE = 127, SHELL_CANNOT = 126, SHELL_BROKE = 255 };
 
 struct shell {
-	char *text;                     /* of its words */
+	char *text;                       /* of its words */
 	char *words[SHELL_WORDS_MAX + 1]; /* NULL behind the last */
 };
 

@@ -13,6 +13,7 @@ import tempfile
 from elastic import BATCH, undisturbed
 from launcher import PACED, TRAIN, Run, final, gone, listed, sh, tidy, top
 from loopback_cluster import loopback_cluster
+from remote_shell import RemoteShell
 from tap import Cases, equal, expect, has, until
 
 STEPS = 400
@@ -21,33 +22,15 @@ cases = Cases(tidy)
 case = cases.case
 
 
-class Hosts:
+class Hosts(RemoteShell):
     """Daemons by name, and the remote shell that reaches them."""
 
     def __init__(self, daemons):
-        self.daemons, self.folder = daemons, pathlib.Path(tempfile.mkdtemp(dir=top))
-        for name, daemon in daemons.items():
-            (self.folder / f"{name}.socket").write_text(str(daemon.socket))
-        self.shell = self.folder / "shell"
-        self.shell.write_text(f"""#!/bin/sh
-echo $$ >> {self.folder}/$1.pids
-[ -e {self.folder}/$1.socket ] || exit 255
-CKPT_SOCKET=$(cat {self.folder}/$1.socket); export CKPT_SOCKET
-[ -e {self.folder}/relay ] || {{ shift; exec sh -c "$*"; }}
-shift
-exec 3<&0
-setsid sh -c "$*" <&3 3<&- &
-wait $!
-""")
-        self.shell.chmod(0o700)
+        super().__init__({name: daemon.socket for name, daemon in daemons.items()})
+        self.daemons = daemons
 
     def start(self, nodes, *args, command=(*PACED, "--batch", BATCH, "--steps", FOREVER, "--save-memory-every", 10, "--save-storage-every", 50), **env):
         return Run("--nodes", nodes, "--remote-shell", self.shell, *args, "--", *command, **env)
-
-    def pids(self, name):
-        """Of the remote shells of a host, which become its launchers."""
-        path = self.folder / f"{name}.pids"
-        return [int(line) for line in path.read_text().split()] if path.exists() else []
 
     def step(self, name):
         job = self.daemons[name].job("default")
@@ -127,7 +110,7 @@ def _():
 @case("a way that breaks while the launcher lives: its ranks go to other nodes, and come back with the next launcher")
 def _():
     with hosts("ab", store=True) as (h, _):
-        (h.folder / "relay").touch()  # the remote shell is not what the launcher becomes
+        h.relays()
         run = h.start("a,b", "--min-ranks", 1, command=(*PACED, "--batch", 6, "--steps", FOREVER, "--save-storage-every", 20))
         h.reaches(run, "b", 30)
         kill(*h.pids("b"))
@@ -139,7 +122,7 @@ def _():
 @case("where all nodes are needed the job has failed when it ends since the way to one broke")
 def _():
     with hosts("ab") as (h, _):
-        (h.folder / "relay").touch()
+        h.relays()
         run = h.start("a,b", command=(*PACED, "--steps", FOREVER, "--save-storage-every", 0))
         h.reaches(run, "b", 30)
         kill(*h.pids("b"))

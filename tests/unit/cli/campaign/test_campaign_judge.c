@@ -154,6 +154,22 @@ Test(campaign_judge, what_is_older_than_the_newest_durable_needs_a_reason)
 	cr_expect_str_eq(judge(DURABLE("10") FAULT("nan", "0") END), "", "training goes back by itself");
 }
 
+/* Its spans are dated by its own time of day. */
+Test(campaign_judge, a_host_whose_clock_is_ahead_is_judged_by_the_time_of_the_journal)
+{
+#define NODES "{\"event\":\"begin\",\"nodes\":2}\n"
+#define HOST(node, ahead)                                                                                              \
+	"{\"event\":\"host\",\"node\":" node ",\"host\":\"a\",\"address\":\"::1\",\"ahead_ns\":" ahead "}\n"
+	put("node-0.spans", "");
+	put("node-0.log", "");
+	put("node-1.log", "");
+	put("node-1.spans", RECOVERY("9", "9000", "null"));
+	cr_expect_str_eq(judge(NODES HOST("0", "8000") HOST("1", "0") DURABLE("10") END), "restored ");
+	cr_expect_str_eq(judge(NODES HOST("0", "0") HOST("1", "8000") DURABLE("10") END), "", "it was before that");
+	put("node-1.spans", RECOVERY("9", "1050", "null"));
+	cr_expect_str_eq(judge(NODES HOST("0", "0") HOST("1", "-8000") DURABLE("10") END), "restored ");
+}
+
 Test(campaign_judge, the_older_part_of_the_span_log_is_judged_too)
 {
 	put("spans", RECOVERY("10", "9000", "null"));
