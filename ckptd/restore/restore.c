@@ -425,6 +425,7 @@ static void claim_and_bring(struct restore *restore)
 		return;
 	}
 	if (!claim_all(restore)) {
+		saves_lend(restore->of.saves, (struct step_id){0}); /* what was chosen before was passed over */
 		copies_yield(restore->of.copies);
 		return; /* or a commit still reads them: the next tick tries again */
 	}

@@ -108,7 +108,7 @@ struct snapshot *saves_find_in_memory(struct saves *saves, struct step_id id);
 /* The newest snapshot whose copy in memory is complete on every rank; `step`: that one, or UINT64_MAX. NULL: none. */
 struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
 /* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the epoch
- * is raised: ranks that were told to restore from it read at their own pace. */
+ * is raised: ranks that were told to restore from it read at their own pace. Step 0 of epoch 0: none. */
 void saves_lend(struct saves *saves, struct step_id id);
 /* All ranks of the job have it, and go on from there; epoch 0: nothing is left that all could have, and they begin afresh. */
 void saves_resume(struct saves *saves, struct step_id id);

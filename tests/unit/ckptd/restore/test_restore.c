@@ -230,6 +230,30 @@ Test(restore_bring, without_a_free_slot_it_waits_for_one)
 	cr_expect_eq(job.restore.state, RESTORE_FETCHED);
 }
 
+/* Whole here, and not on another node. The newest one keeps its slots, and one that is being copied may keep the last. */
+Test(restore_bring, what_was_passed_over_gives_its_slots_to_the_next_choice)
+{
+	static const struct step_id newer = {20, 1}, older = {5, 1};
+	uint32_t slots[2];
+	fetch();
+	run_work();
+	cr_assert_eq(job.restore.state, RESTORE_FETCHED);
+	cr_assert(!job.restore.text[0], "%s", job.restore.text);
+	for (uint32_t r = 0; r < job.nlocal; r++)
+		slots[r] = (uint32_t)memory_claim(made.mem[r], newer);
+	cr_assert_eq(saves_adopt(&job.saves, newer, slots), 0);
+	for (uint32_t r = 0; r < job.nlocal; r++)
+		while (memory_claim(made.mem[r], older) >= 0)
+			;
+	restore_fetch(&job.restore, &(struct peer_restore_fetch){.id = older});
+	cr_assert_eq(job.restore.state, RESTORE_CLAIM);
+	for (int tick = 0; tick < 2; tick++) {
+		saves_pump(&job.saves);
+		restore_pump(&job.restore);
+	}
+	cr_expect_eq(job.restore.state, RESTORE_FETCHED, "it waits for a slot");
+}
+
 Test(restore_bring, nobody_waits_for_a_slot_any_more)
 {
 	damage(0);
