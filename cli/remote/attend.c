@@ -90,13 +90,20 @@ static int attend(struct attended *a)
 	return proc_reap(&a->proc, a->proc.pid);
 }
 
+/* A path may have the sign, too. */
+static bool is_variable(const char *word)
+{
+	size_t name = strcspn(word, "=/");
+	return name && word[name] == '=';
+}
+
 /* Those of the command line, and the tag; the rest is the command. */
 static int set_of(struct cli *cli, char *set[VARIABLES_MAX], char tag[ENVIRONMENT_TEXT_MAX], int *command)
 {
 	int n = 0, i = 3;
 	snprintf(tag, ENVIRONMENT_TEXT_MAX, HOST_TAG "=%s", cli->args[1]);
 	set[n++] = tag;
-	for (; i < cli->nargs && strchr(cli->args[i], '=') && n < VARIABLES_MAX; i++)
+	for (; i < cli->nargs && is_variable(cli->args[i]) && n < VARIABLES_MAX; i++)
 		set[n++] = cli->args[i];
 	*command = i;
 	return n;

@@ -1,0 +1,67 @@
+"""ckpt host run: a command that is attended by letters on stdin, and leaves nothing below it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from launcher import CKPT, ENVIRONMENT, gone, top
+from tap import DEADLINE, Cases, equal, until
+
+cases = Cases()
+case = cases.case
+
+
+def start(letter, *words, **env):
+    return subprocess.Popen([CKPT, "host", "run", "abc-0", letter, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            env=dict(ENVIRONMENT, **env))
+
+
+def with_grandchild(letter, traps):
+    """A shell that has a process in a session of its own, which says so once the traps are set."""
+    path = pathlib.Path(tempfile.mkdtemp(dir=top)) / "pid"
+    child = start(letter, "sh", "-c", f"{traps}; setsid sh -c 'echo $$ > {path}; exec sleep 1000' & while :; do sleep 0.05; done")
+    until(lambda: path.exists() and path.read_text().strip(), "the process that is to be left has begun")
+    return child, int(path.read_text())
+
+
+def ended(child, code):
+    child.communicate(timeout=DEADLINE)
+    equal(child.returncode, code)
+
+
+@case("the command's status is passed on, and its environment is that of no other job")
+def _():
+    child = start("T", "A=b c", "sh", "-c", 'echo "$A,$CKPT_JOB,$CKPT_DEVICE,$CAMPAIGN_ON_HOST"; exit 7', CKPT_JOB="other")
+    equal((child.stdout.read(), child.wait(DEADLINE)), ("b c,,host,abc-0\n", 7))  # its stdin stays open
+
+
+@case("letters are signals, and what the command leaves does not outlive it")
+def _():
+    for letter, code in (("K", 128 + 9), ("T", 5), ("I", 6)):
+        child, pid = with_grandchild("T", "trap 'exit 5' TERM; trap 'exit 6' INT")
+        child.stdin.write(f"..{letter}")
+        child.stdin.flush()
+        until(lambda: child.poll() is not None, "it has ended")
+        equal(child.returncode, code)
+        equal(gone(pid), True)
+        child.communicate(timeout=DEADLINE)
+
+
+@case("who is left alone ends as it was told to")
+def _():
+    for letter, code in (("K", 128 + 9), ("T", 5)):
+        child, pid = with_grandchild(letter, "trap 'exit 5' TERM")
+        child.stdin.close()
+        until(lambda: child.poll() is not None, "it has ended")
+        equal(child.returncode, code)
+        equal(gone(pid), True)
+
+
+@case("a command that is not there is an error")
+def _():
+    ended(start("T", os.path.join(top, "nothing")), 1)
+
+
+sys.exit(cases.end())
