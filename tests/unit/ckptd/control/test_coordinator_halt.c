@@ -209,7 +209,7 @@ Test(coordinator_halt, it_is_over_with_the_last_of_those_who_were_asked)
 	ask(COMMAND_HALT_AFTER);
 	settle();
 	hosts_node_down(&here.control, 1, -ECONNRESET, "it is down");
-	participation_leave(&job);
+	participation_leave(&job, false);
 	settle();
 	cr_expect(recorded().halt == ASKED_NO_HALT && recorded().halt_number == 2);
 	restart();
@@ -235,7 +235,7 @@ Test(coordinator_halt, it_holds_for_those_who_are_heard_again)
 
 static void finishes(uint32_t node)
 {
-	struct peer_report r = {.type = PEER_LEAVE, .job = "main", .epoch = job.epoch, .finished = true};
+	struct peer_report r = {.type = PEER_LEAVE, .job = "main", .epoch = job.epoch, .leave = PEER_RANKS_FINISHED};
 	host_report(&here.control, node, true, &r);
 }
 
