@@ -265,7 +265,7 @@ Test(former, what_two_have_twice_is_not_taken_for_what_is_lacking)
 
 Test(former, what_several_have_is_read_once_and_whole)
 {
-	struct former_source more;
+	struct former_source more = {0};
 	struct memory *part = a_third_part();
 	struct registration reg = rank_of(0, 1, 0, ROWS, 0, 500);
 	cr_assert_eq(former_source_make(&more, 3), 0);
