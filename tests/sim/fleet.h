@@ -204,6 +204,8 @@ struct fleet_sum {
 
 extern struct fleet fleet;
 extern struct fleet_sum fleet_sum;
+/* Prints all of it; false: something has never happened. */
+bool fleet_tell_sums(void);
 
 /* Only with CKPT_SIM_TRACE=1. */
 void fleet_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

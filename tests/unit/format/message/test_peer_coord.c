@@ -342,9 +342,7 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r = a_report(PEER_FAILED);
 	r.save.rc = 7;
 	refused(&r, "code 7");
-	r = a_report(PEER_RESTORING);
-	r.step = STEP_MAX + 1;
-	refused(&r, "step");
+	refused(&(struct peer_report){.type = PEER_RESTORING, .job = "gpt", .step = STEP_MAX + 1}, "step");
 	r = a_report(PEER_REQUEST);
 	r.request.command.kind = 0;
 	refused(&r, "kind 0");
@@ -389,14 +387,12 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r.schedule_wanted.step = STEP_MAX + 1;
 	refused(&r, "step");
 	r = a_report(PEER_LEAVE);
-	snprintf(r.job, sizeof(r.job), "a/b");
-	refused(&r, "LEAVE message");
-	r.epoch = EPOCH_MAX + 1;
-	snprintf(r.job, sizeof(r.job), "gpt");
-	refused(&r, "epoch 10000");
-	r = a_report(PEER_LEAVE);
 	r.leave = PEER_LEAVE_END;
 	refused(&r, "LEAVE message with why 3");
+	r.epoch = EPOCH_MAX + 1;
+	refused(&r, "epoch 10000");
+	snprintf(r.job, sizeof(r.job), "a/b");
+	refused(&r, "LEAVE message: ");
 }
 
 static void order_is_refused(const struct peer_order *o, const char *why)

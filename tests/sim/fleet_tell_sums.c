@@ -1,0 +1,77 @@
+/* What has happened in all seeds together. */
+#include "fleet.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const struct {
+	const char *name;
+	const uint64_t *count;
+} totals[] = {
+	{"snapshots captured", &fleet_sum.captured},
+	{"replicated", &fleet_sum.replicated},
+	{"durable", &fleet_sum.durable},
+	{"copied too late", &fleet_sum.late},
+	{"epochs", &fleet_sum.epochs},
+	{"ranks restored", &fleet_sum.restores},
+	{"of them from memory", &fleet_sum.from_memory},
+	{"from another node", &fleet_sum.from_peer},
+	{"from storage", &fleet_sum.from_storage},
+	{"fresh", &fleet_sum.fresh},
+	{"ranks killed", &fleet_sum.kills},
+	{"daemons killed", &fleet_sum.daemons},
+	{"nodes lost", &fleet_sum.losses},
+	{"moved", &fleet_sum.moves},
+	{"ways cut", &fleet_sum.cuts},
+	{"power cuts", &fleet_sum.power_cuts},
+	{"restores of what was replicated", &fleet_sum.held},
+	{"looks at what is replicated", &fleet_sum.promised},
+	{"last losses", &fleet_sum.trials},
+	{"checkpoints verified", &fleet_sum.checked},
+	{"slots taken intact", &fleet_sum.intact},
+	{"elastic jobs", &fleet_sum.elastic},
+	{"plans heard", &fleet_sum.plans},
+	{"worlds shrunk", &fleet_sum.shrunk},
+	{"grown", &fleet_sum.grown},
+	{"spilled steps restored", &fleet_sum.spilled},
+	{"steps cut anew out of memory", &fleet_sum.recut},
+	{"changes without a repeated step", &fleet_sum.asked},
+	{"launchers asked to leave", &fleet_sum.leaves},
+	{"nodes drained", &fleet_sum.drains},
+	{"coordinators lost before a drain was on record", &fleet_sum.drain_early},
+	{"drains that held under the next one", &fleet_sum.drain_held},
+	{"halts asked for", &fleet_sum.halts},
+	{"coordinators lost before a halt was on record", &fleet_sum.halt_early},
+	{"halts that held under the next one", &fleet_sum.halt_held},
+	{"launchers killed", &fleet_sum.launchers},
+	{"nodes returned", &fleet_sum.returns},
+	{"jobs asked to end", &fleet_sum.stopped},
+	{"losses after a node had finished", &fleet_sum.early},
+	{"launchers started again", &fleet_sum.restarted},
+	{"jobs ended", &fleet_sum.ends},
+	{"elections", &fleet_sum.elections},
+	{"jobs handed over", &fleet_sum.heirs},
+	{"daemons that joined a cluster", &fleet_sum.joins},
+	{"machines replaced", &fleet_sum.replaced},
+	{"nodes frozen", &fleet_sum.freezes},
+	{"coordinators lost before a plan was told", &fleet_sum.untold},
+	{"when some nodes had been told", &fleet_sum.half_told},
+	{"epochs that went on under another coordinator", &fleet_sum.resumed},
+	{"of them by a plan", &fleet_sum.planned},
+	{"rollbacks asked for", &fleet_sum.rollbacks},
+	{"rollbacks", &fleet_sum.went_back},
+	{"schedules that all ranks were told alike", &fleet_sum.schedules},
+	{"leases that lapsed", &fleet_sum.lapses},
+	{"transactions done and not answered", &fleet_sum.unanswered},
+	{"parked sessions that went on", &fleet_sum.called},
+};
+
+bool fleet_tell_sums(void)
+{
+	bool all = true;
+	for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
+		printf("%s %" PRIu64 " %s", i ? "," : "", *totals[i].count, totals[i].name);
+		all &= *totals[i].count > 0;
+	}
+	return all;
+}
