@@ -103,7 +103,7 @@ def _():
 def _():
     arguments = {"restore": ["latest", "--to", top / "sized"], "export": ["latest", "--to", top / "sized", "--format", "hf"], "drain": ["node1"],
                  "run": ["true"], "forget": ["--dry-run"], "halt": ["--now"], "rollback": ["latest"], "fault": ["stop", "0"]}
-    clock, seen = {("halt", "before")}, set()
+    clock, seen = {("halt", "before"), ("fault", "by")}, set()  # a moment; ahead or behind
     wrong = {"SIZE": ("1x", "1.G", "-1G", "G", "1 G"), "TIME": ("1x", "1.m", "0.0001s", "-1s", "s", "99999999999999999999d")}
     for command in data("help")["commands"]:
         store = ["--repo", repo] if command["repository"] else []
