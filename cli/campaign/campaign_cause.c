@@ -12,7 +12,7 @@
 #define ASK_NS (5 * CLOCK_NS_PER_S)
 #define LOOK_NS (10 * CLOCK_NS_PER_MS)
 #define DRAIN_MS 90000 /* until a save, and all are at work again elsewhere */
-enum { LOST_MAX = WIRE_REASON_MAX + 8 };
+enum { LOST_MAX = WIRE_REASON_MAX + 8, NEXT_MAX = 128 };
 
 /* One of them. */
 struct caused {
@@ -316,11 +316,24 @@ static int await_cut(struct campaign *c, struct group *g)
 	return code ? code : mended;
 }
 
+/* Behind the last of those that came together, what comes after them. */
+static void name_next(const struct campaign *c, size_t after, char *dst, size_t size)
+{
+	size_t next = after + 1, used = 0;
+	*dst = 0;
+	if (next >= c->file.n || c->file.faults[next].with)
+		return;
+	for (size_t n = campaign_file_together(&c->file, next); n && used < size; n--, next++)
+		used += (size_t)snprintf(dst + used, size - used, "%s%s",
+					 used ? " with " : "; next: ", c->file.faults[next].entry->name);
+}
+
 static int note(struct campaign *c, struct caused *one)
 {
 	const struct campaign_fault *f = one->fault;
 	bool fired = one->result.outcome == FAULT_FIRED;
 	struct err err = {""};
+	char next[NEXT_MAX];
 	if (is_spike(one)) /* until it was named */
 		one->ms = (double)(clock_now() - one->from) / 1e6;
 	int rc = journal_put(&c->journal,
@@ -335,8 +348,9 @@ static int note(struct campaign *c, struct caused *one)
 	c->ended[one->index] = true;
 	c->fired += fired;
 	c->not_fired += !fired;
-	cli_note(c->cli, "%zu of %zu: %s%s%s: %s", c->fired + c->not_fired, c->file.n, f->entry->name,
-		 *f->cause ? ", for " : "", f->cause, one->result.text);
+	name_next(c, one->index, next, sizeof(next));
+	cli_note(c->cli, "%zu of %zu: %s%s%s: %s%s", c->fired + c->not_fired, c->file.n, f->entry->name,
+		 *f->cause ? ", for " : "", f->cause, one->result.text, next);
 	return EXIT_OK;
 }
 
