@@ -169,7 +169,7 @@ void halt_attends(struct coordinator_host *host, uint32_t node, const struct pee
 		compare(host, node, &m->halt);
 		return;
 	}
-	if (h->unsure && m->known) {
+	if (h->unsure && m->goes_on) {
 		log_info("job %s: what was asked of it under another coordinator holds", host->job);
 		h->unsure = false;
 		tell_all(host);

@@ -2,9 +2,9 @@
  *
  *	asked ──► on record ──► all nodes are told, and whoever joins ──► the job has ended, or nobody of it is left: that is recorded, too
  *
- * A coordinator that begins reads it. It holds as soon as a node joins that knows of an epoch of the job. If nobody does who is needed for the next epoch, those who
- * were asked are gone: the job begins anew, and nobody enters before that is on record. Where there is no record the nodes say what they know: the highest number
- * holds. On one node that the job is to end now is known here for who comes later, the rest by the job itself. */
+ * A coordinator that begins reads it. It holds as soon as a node joins with processes that have been in an epoch of the job; copies and arenas say nothing, they outlive
+ * those who were asked. If nobody does who is needed for the next epoch, those who were asked are gone: the job begins anew, and nobody enters before that is on record.
+ * Where there is no record the nodes say what they know: the highest number holds. On one node that the job is to end now is known here for who comes later, the rest by the job itself. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HALT_H
 #define CKPTD_CONTROL_COORDINATOR_HALT_H
 

@@ -290,13 +290,13 @@ void member_joined(struct job *job, const struct wire_joined *joined)
 			 joined->epoch);
 		return;
 	}
-	if (wire_joined_encode(joined, &body))
-		body.failed = true;
+	body.failed = wire_joined_encode(joined, &body) != 0;
 	saves_follow(&job->saves);
 	/* What an earlier life of the daemon left incomplete stays so: nobody who began it is in this epoch. */
 	saves_poison(&job->saves, job->epoch);
 	job->fresh = false;
 	job->entered = job->epoch;
+	job->halt.may_know = true;
 	job->entered_ns = clock_now();
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "job/job.h"
+#include "job/participation.h"
 #include "participant/room.h"
 
 #include <stdio.h>
@@ -125,6 +126,14 @@ void halt_now(struct job *job)
 		job_stop(job);
 	job->halt.due = job->spread;
 	tell_coordinator(job);
+}
+
+void halt_may_know(struct job *job)
+{
+	bool known = job->halt.may_know;
+	job->halt.may_know = true;
+	if (!known && job->spread)
+		participation_join(job);
 }
 
 void halt_joined(struct job *job)

@@ -13,8 +13,9 @@ struct job;
 
 struct halt {
 	struct peer_halt later; /* what was asked; on one node what was asked for later, without a number */
-	bool apart;             /* nobody could say whether that still holds */
-	bool due;               /* the time has come, and the coordinator has yet to say that the job is to end */
+	bool may_know; /* somebody who is there has been in an epoch: he may have been asked in an earlier life of the coordinator */
+	bool apart; /* nobody could say whether that still holds */
+	bool due;   /* the time has come, and the coordinator has yet to say that the job is to end */
 };
 
 /* Of a job that is spread this only says what would happen: it is done when its coordinator says so. The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. Of a job
@@ -26,6 +27,8 @@ void halt_hear(struct job *job, const struct peer_halt *halt);
 void halt_now(struct job *job);
 /* Every tick. */
 void halt_tick(struct job *job);
+/* Somebody comes who was in an epoch. */
+void halt_may_know(struct job *job);
 /* A coordinator has taken this node for one of the job's: it may not have heard that the time has come. */
 void halt_joined(struct job *job);
 /* A checkpoint has become durable. */

@@ -107,6 +107,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	job->nlocal = local_world(hello);
 	job->spread = is_spread(hello);
 	job->known = job->spread ? (uint32_t)max_u64(hello->epoch, known_of_copies(jobs, hello->job)) : 0;
+	job->halt.may_know = hello->epoch != 0;
 	job->returning_ns = job->spread && hello->epoch ? clock_now() : 0;
 	job->nslots = ARENA_SLOTS_MIN;
 	job->fresh = true;
@@ -367,6 +368,7 @@ static void begin_again(struct job *job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			memory_set_stop(job->ranks[r].mem, false);
+	job->halt.may_know = false;
 	if (!job->stop && !job->halt.later.kind && !job->halt.due)
 		return;
 	log_info("job %s: it begins again: that it was asked to end is over with those who were asked", job->name);
@@ -405,7 +407,9 @@ int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello 
 		rc = hello_rank(job, client, hello, pid, rank, err);
 	}
 	/* Who knows an epoch was at work before this daemon was, and may have been asked. */
-	if (!rc && again && !hello->epoch)
+	if (!rc && hello->epoch)
+		halt_may_know(job);
+	else if (!rc && again)
 		begin_again(job);
 	if (!rc) {
 		job->dormant_ns = 0;

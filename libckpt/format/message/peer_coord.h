@@ -61,7 +61,8 @@ struct peer_node_join {
 	uint32_t known;            /* the last epoch that somebody on the node has heard of; 0: none */
 	struct step_id replicated; /* the newest that it was told of; epoch 0: none */
 	bool finished;             /* all of them have said goodbye and ended */
-	struct peer_halt halt;     /* as far as the node knows */
+	bool goes_on; /* somebody on the node has been in an epoch, and may have been asked what is on record */
+	struct peer_halt halt; /* as far as the node knows */
 	uint32_t
 		in; /* the epoch that all of them have entered, and are in at work; 0: not all, or their plan is about to change */
 	uint32_t ranks[WIRE_LOCAL_MAX]; /* then: which they are */

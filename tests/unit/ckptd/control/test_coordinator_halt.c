@@ -38,10 +38,10 @@ static void teardown(void)
 
 TestSuite(coordinator_halt, .init = setup, .fini = teardown);
 
-static void join_other(uint32_t known)
+static void join_other(bool goes_on)
 {
 	struct peer_report r = {
-		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 4, .nranks = 2, .known = known}};
+		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 4, .nranks = 2, .goes_on = goes_on}};
 	host_report(&here.control, 1, true, &r);
 }
 
@@ -58,10 +58,11 @@ static void settle(void)
 static void begin(void)
 {
 	participation_join(&job);
-	join_other(0);
+	join_other(false);
 	settle();
 	cr_assert(job.epoch);
 	job.known = job.epoch;
+	job.halt.may_know = true;
 }
 
 static int ask(enum wire_command_kind kind)
@@ -86,7 +87,7 @@ static void restart(void)
 {
 	hosts_free(&here.control);
 	list_init(&here.control.hosts);
-	job.halt = (struct halt){0};
+	job.halt = (struct halt){.may_know = true};
 	job.stop = false;
 }
 
@@ -157,16 +158,14 @@ Test(coordinator_halt, the_next_coordinator_reads_it_and_tells_who_joins)
 /* The first to join has begun anew, the other one is of those who were asked. */
 Test(coordinator_halt, it_holds_for_all_as_soon_as_one_is_there_who_was_there_before)
 {
-	uint32_t epoch;
 	begin();
-	epoch = job.epoch;
 	ask(COMMAND_HALT);
 	settle();
 	restart();
-	job.known = 0;
+	job.halt.may_know = false;
 	participation_join(&job);
 	cr_expect(!job.stop);
-	join_other(epoch);
+	join_other(true);
 	cr_expect(job.stop);
 }
 
@@ -180,18 +179,18 @@ Test(coordinator_halt, a_node_that_knows_of_more_than_the_record_is_told_under_a
 	cr_expect(job.halt.later.number == 6 && !job.halt.later.kind && recorded().halt_number == 6);
 }
 
-/* Those who were asked were lost together. */
+/* Those who were asked were lost together, or ended while nobody coordinated them: copies and arenas that they left know of their epoch. */
 Test(coordinator_halt, where_all_begin_anew_it_is_over_and_nobody_enters_before_that_is_on_record)
 {
 	begin();
 	ask(COMMAND_HALT);
 	settle();
 	restart();
-	job.known = 0;
+	job.halt.may_know = false;
 	participation_join(&job);
 	settle();
 	cr_expect_eq(recorded().halt, ASKED_HALT_NOW, "it is not known yet");
-	join_other(0);
+	join_other(false);
 	struct peer_report ready = {.type = PEER_NODE_READY, .job = "main", .epoch = job.epoch};
 	for (uint32_t n = 0; n < 2; n++) {
 		ready.joining = (struct peer_node_ready){.n = 2, .ranks = {2 * n, 2 * n + 1}};
@@ -228,7 +227,7 @@ Test(coordinator_halt, it_holds_for_those_who_are_heard_again)
 	cr_assert_eq(host_view(&here.control, "main").attending, 0u);
 	settle();
 	cr_expect_eq(recorded().halt, ASKED_HALT_AFTER_NEXT);
-	job.halt = (struct halt){0};
+	job.halt = (struct halt){.may_know = true};
 	participation_join(&job);
 	cr_expect_eq(job.halt.later.kind, COMMAND_HALT_AFTER);
 }

@@ -35,6 +35,7 @@ static struct peer_report a_report(enum peer_type type)
 						      .known = 2,
 						      .replicated = s10,
 						      .finished = true,
+						      .goes_on = true,
 						      .halt = {4, COMMAND_HALT_BEFORE, 1ull << 60}};
 		break;
 	case PEER_LEAVE:
