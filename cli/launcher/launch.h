@@ -89,10 +89,9 @@ struct launch {
 	struct recoveries recoveries;
 	uint32_t epoch;
 	uint64_t epoch_ns; /* when it changed, or a process was killed for hanging */
-	/* Of several nodes, while nobody beats (launch_hang.c): when the ranks were looked at early, and who was to blame then, UINT32_MAX: nobody;
-	 * the last heartbeat of who was spared, and when that was. */
-	uint64_t hang_looked_ns, hang_spared_ns, hang_held_ns;
-	uint32_t hang_suspect;
+	/* Of several nodes, while nobody beats (launch_hang.c): when the ranks were looked at early, and the last heartbeat of who was known to hang
+	 * then, 0: nobody was; the last heartbeat of who was spared, and from when on that one has its time. */
+	uint64_t hang_looked_ns, hang_known_ns, hang_spared_ns, hang_held_ns;
 	int signals;         /* signalfd; the caller's, by launch_take_signals() */
 	uint64_t begin_ns;   /* of the launcher */
 	uint64_t started_ns; /* when the ranks were first started; 0: not yet */

@@ -35,6 +35,7 @@ static void teardown(void)
 {
 	munmap(head, sizeof(*head));
 	held_free(&launch.held);
+	sink_free(&launch.err);
 }
 
 TestSuite(launch_hang, .init = setup, .fini = teardown);
@@ -52,4 +53,49 @@ Test(launch_hang, while_a_node_is_not_heard_no_rank_hangs_and_the_time_begins_an
 	cr_expect_eq(hang_next(&launch), 138 * S);
 	head->flight.beat_ns = 131 * S;
 	cr_expect_eq(hang_next(&launch), 139 * S);
+}
+
+/* With nothing to tell it from one that waits for a rank of another node, or in no collective. */
+static void of_two_nodes(bool in_collective)
+{
+	launch.options.nodes = 2;
+	head->flight.coll_since_ns = 99 * S;
+	head->flight.in_collective = in_collective;
+}
+
+/* The time of a kill is as that of a new epoch. */
+static bool is_killed(uint64_t now)
+{
+	hang_tick(&launch, now);
+	return launch.epoch_ns == now;
+}
+
+Test(launch_hang, a_rank_that_is_known_to_hang_is_killed_at_once)
+{
+	of_two_nodes(false);
+	cr_expect(!is_killed(107 * S));
+	cr_expect(is_killed(108 * S));
+}
+
+Test(launch_hang, one_that_may_wait_for_a_rank_of_another_node_is_killed_after_as_long_again)
+{
+	of_two_nodes(true);
+	cr_expect(!is_killed(107 * S) && !is_killed(108 * S) && !is_killed(115 * S));
+	cr_expect(is_killed(116 * S));
+}
+
+Test(launch_hang, where_the_look_before_was_missed_the_one_that_is_known_is_killed_before_others)
+{
+	of_two_nodes(false);
+	cr_expect(!is_killed(110 * S));
+	cr_expect_eq(hang_next(&launch), 113 * S);
+	cr_expect(!is_killed(113 * S));
+	cr_expect(is_killed(114 * S));
+}
+
+Test(launch_hang, where_the_look_before_was_missed_one_that_may_wait_is_killed_last)
+{
+	of_two_nodes(true);
+	cr_expect(!is_killed(110 * S) && !is_killed(117 * S));
+	cr_expect(is_killed(118 * S));
 }
