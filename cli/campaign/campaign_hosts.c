@@ -94,7 +94,8 @@ char *campaign_hosts_who(const struct campaign *c, char *dst, size_t size)
 	while (k + 1 < c->nnodes && !c->nodes[k].status)
 		k++;
 	if (c->hosts.n)
-		snprintf(dst, size, "the remote shell of %s, which has ckpt run,", c->hosts.host[k].name);
+		snprintf(dst, size, "the remote shell of %s, which has %s,", c->hosts.host[k].name,
+			 c->nodes[k].lost_daemon ? "ckptd" : "ckpt run");
 	else
 		snprintf(dst, size, "ckpt run");
 	return dst;

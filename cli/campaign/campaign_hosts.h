@@ -16,7 +16,7 @@ int campaign_hosts_gather(const struct campaign *c, struct err *err);
 
 /* The socket of the node on its host gets an end here. */
 int campaign_hosts_bridge(struct campaign *c, uint32_t node, struct err *err);
-/* "ckpt run", or of hosts "the remote shell of gpu1": whose status is that of the job. Returns dst. */
+/* "ckpt run", or of hosts "the remote shell of gpu1, which has ckpt run,": whose status is that of the job. Returns dst. */
 char *campaign_hosts_who(const struct campaign *c, char *dst, size_t size);
 /* So often that nobody there believes to be alone. */
 void campaign_hosts_beat(struct campaign *c);

@@ -55,6 +55,15 @@ static void hang_up(int *in)
 	*in = -1;
 }
 
+/* A daemon never ends so: its remote shell does. What comes of it is no fault of the campaign's, so the campaign cannot go on. */
+static void note_lost_daemon(const struct campaign *c, struct campaign_node *node, int status)
+{
+	if (!c->hosts.n || (!WIFSIGNALED(status) && WEXITSTATUS(status) != SHELL_BROKE))
+		return;
+	node->lost_daemon = !node->status;
+	node->status = node->status ? node->status : status;
+}
+
 /* Whoever has ended: of a job that is to end no daemon is started again. */
 static bool reap(struct campaign *c, bool again)
 {
@@ -62,11 +71,12 @@ static bool reap(struct campaign *c, bool again)
 	struct campaign_node *node = pid ? node_of(c, pid) : NULL;
 	if (node && node->run.pid == pid) {
 		node->status = proc_reap(&node->run, pid);
+		node->lost_daemon = false;
 		hang_up(&node->run_in);
 	} else if (node && node->bridge.pid == pid) {
 		proc_reap(&node->bridge, pid);
 	} else if (node) {
-		proc_reap(&node->daemon, pid);
+		note_lost_daemon(c, node, proc_reap(&node->daemon, pid));
 		hang_up(&node->daemon_in);
 		node->start_at = again ? clock_deadline(PAUSE_NS) : 0;
 	} else if (pid) {
@@ -168,6 +178,7 @@ int campaign_kill_node(struct campaign *c, uint32_t k, const pid_t *ranks, uint3
 	if (!c->hosts.n)
 		unlink(campaign_node_path(c, k, "s", path)); /* a machine that starts again has none */
 	node->status = 0;
+	node->lost_daemon = false;
 	node->to_run = true;
 	node->start_at = clock_deadline(for_ms * CLOCK_NS_PER_MS);
 	return gone ? 0 : err_set(err, -ETIMEDOUT, "a process of node-%u has not died", k);
@@ -204,11 +215,19 @@ static void end_bridges(struct campaign *c)
 	}
 }
 
-/* The daemons stay until the ranks have made their last checkpoint. */
+static bool has_lost_daemon(const struct campaign *c)
+{
+	bool lost = false;
+	for (uint32_t k = 0; k < c->nnodes; k++)
+		lost |= c->nodes[k].lost_daemon;
+	return lost;
+}
+
+/* The daemons stay until the ranks have made their last checkpoint. Without one of them they would wait for that in vain. */
 void campaign_stop(struct campaign *c)
 {
 	campaign_net_mend(&c->net, NULL); /* a last checkpoint needs it */
-	end(c, false, SIGINT, clock_deadline(GRACE_NS));
+	end(c, false, has_lost_daemon(c) ? SIGKILL : SIGINT, clock_deadline(GRACE_NS));
 	end(c, true, SIGTERM, clock_deadline(SERVED_NS));
 	end_bridges(c);
 	proc_kill_all(clock_deadline(10 * CLOCK_NS_PER_S));

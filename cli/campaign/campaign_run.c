@@ -1,6 +1,7 @@
 #include "campaign/campaign_run.h"
 
 #include "base/clock.h"
+#include "campaign/campaign_hosts.h"
 #include "campaign/campaign_worlds.h"
 #include "frame/contact.h"
 #include "frame/progress.h"
@@ -91,7 +92,7 @@ static int end_job(struct campaign *c)
 				c->file.faults[i].entry->target == FAULT_AT_STORE ? c->file.faults[i].for_ms : 0);
 	int status = 0,
 	    code = campaign_await_time(c, clock_deadline(lasts * CLOCK_NS_PER_MS)); /* the disk is sound again */
-	char text[64], log[PATH_MAX];
+	char text[64], log[PATH_MAX], who[320];
 	if (!code)
 		code = campaign_await_work(c, c->durable);
 	if (code)
@@ -102,7 +103,8 @@ static int end_job(struct campaign *c)
 	if (rc == -ECANCELED)
 		return EXIT_CANCELLED;
 	if (rc || status)
-		return cli_fail(c->cli, EXIT_FAILED, "the job did not end well: ckpt run %s; see the logs in %s",
+		return cli_fail(c->cli, EXIT_FAILED, "the job did not end well: %s %s; see the logs in %s",
+				campaign_hosts_who(c, who, sizeof(who)),
 				rc ? "is still there" : proc_status_text(text, sizeof(text), status), c->folder);
 	if (!find_end(c, log))
 		return cli_fail(c->cli, EXIT_FAILED, "%s does not say how training ended", log);

@@ -32,6 +32,7 @@ struct campaign_node {
 	uint64_t loss_since; /* of the newest trouble with the loss that was noted; as its daemon dates it */
 	uint32_t spikes;     /* that its daemon has named */
 	int status;          /* of its `ckpt run`, when that has ended */
+	bool lost_daemon;    /* status is of the remote shell of its daemon: the way there broke */
 };
 
 /* How training ended. */

@@ -85,6 +85,11 @@ static int write_all(int fd, const void *data, size_t len)
 	return 0;
 }
 
+int bridge_greet(const struct bridge *b)
+{
+	return write_all(b->out, BRIDGE_GREETING, strlen(BRIDGE_GREETING));
+}
+
 static int say(const struct bridge *b, const struct head *head, const void *body)
 {
 	int rc = b->out < 0 ? -EPIPE : write_all(b->out, head, sizeof(*head));
@@ -149,11 +154,25 @@ static bool is_sound(const struct head *head)
 	       head->type <= UINT16_MAX && head->len <= BRIDGE_BODY_MAX;
 }
 
+/* Where the records begin; -EAGAIN: that has not come yet. */
+static int pass_greeting(struct bridge *b, size_t *from)
+{
+	size_t len = strlen(BRIDGE_GREETING);
+	const uint8_t *at = memmem(b->data, b->used, BRIDGE_GREETING, len);
+	if (!at)
+		return b->used < BRIDGE_BEFORE_MAX + len ? -EAGAIN : -EBADMSG;
+	*from = (size_t)(at - b->data) + len;
+	b->waits = false;
+	return 0;
+}
+
 /* All that is whole. */
 static int take_records(struct bridge *b)
 {
 	size_t from = 0;
-	int rc = 0;
+	int rc = b->waits ? pass_greeting(b, &from) : 0;
+	if (rc)
+		return rc == -EAGAIN ? 0 : rc;
 	while (!rc && b->used - from >= sizeof(struct head)) {
 		struct head head;
 		memcpy(&head, b->data + from, sizeof(head));

@@ -24,9 +24,11 @@ int host_bridge(struct cli *cli)
 	int rc = 0;
 	signal(SIGPIPE, SIG_IGN);
 	bridge_init(&b, STDIN_FILENO, STDOUT_FILENO, cli->args[1]);
+	rc = bridge_greet(&b);
 	while (!rc) {
 		nfds_t n = bridge_poll(&b, fds);
-		rc = poll(fds, n, -1) > 0 ? bridge_turn(&b, fds) : 0;
+		int come = poll(fds, n, HOST_SILENCE_NS / CLOCK_NS_PER_MS);
+		rc = come > 0 ? bridge_turn(&b, fds) : come ? 0 : -EPIPE;
 	}
 	bridge_close(&b);
 	return rc == -EPIPE ? EXIT_OK : cli_fail(cli, EXIT_FAILED, "the bridge broke: %s", err_name(rc));
@@ -55,6 +57,7 @@ static int start(struct server *s, struct err *err)
 	s->out = steal_fd(&to_write);
 	s->in = steal_fd(&from_read);
 	bridge_init(&s->bridge, s->in, s->out, NULL);
+	s->bridge.waits = true;
 	return 0;
 }
 

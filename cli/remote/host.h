@@ -14,7 +14,8 @@
 int host_run(struct cli *cli);
 #define HOST_SILENCE_NS (300 * CLOCK_NS_PER_S)
 
-/* bridge_ends.c: SOCKET. Carries what stdin has for the daemon there, and the daemon's answers to stdout. */
+/* bridge_ends.c: SOCKET. Carries what stdin has for the daemon there, and the daemon's answers to stdout. Ends, too, when neither has had anything
+ * for HOST_SILENCE_NS: of a way that is cut silently nobody hears. */
 int host_bridge(struct cli *cli);
 /* bridge_ends.c: SOCKET COMMAND [ARG…]. The other end, on this machine: listens there, and reaches the first end by the command. */
 int host_serve(struct cli *cli);

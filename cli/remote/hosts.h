@@ -53,8 +53,8 @@ int hosts_start(const struct hosts *hosts, uint32_t k, char alone, char *const *
 /* A letter to it. */
 void hosts_tell(int in, char letter);
 
-/* What this program says there, within the time; `beat` is called meanwhile, each second at least. The exit status, or -errno: it is not known. The
- * last line on stderr is in err. */
+/* The last line that this program says there, within the time; `beat` is called meanwhile, each second at least. The exit status, or -errno: it is
+ * not known. The last line on stderr is in err. */
 int hosts_ask(const struct hosts *hosts, uint32_t k, const char *const *words, size_t n, uint64_t within_ns,
 	      void (*beat)(void *arg), void *arg, char said[HOSTS_SAID_MAX], struct err *err);
 

@@ -73,7 +73,13 @@ static int explain(const struct hosts *h, const struct host *host, int status, c
 			*why ? why : "it does not say why");
 }
 
-static int take_answer(const struct hosts *h, struct host *host, const char *said, uint64_t wall_ns)
+/* Its time was read between both of ours, and a login may take seconds: only what cannot come of that is of its clock. */
+static int64_t find_ahead(uint64_t time, uint64_t before, uint64_t after)
+{
+	return time >= before && time <= after ? 0 : (int64_t)(time - after);
+}
+
+static int take_answer(const struct hosts *h, struct host *host, const char *said, uint64_t before)
 {
 	unsigned long long time;
 	char version[32];
@@ -83,7 +89,7 @@ static int take_answer(const struct hosts *h, struct host *host, const char *sai
 	if (strcmp(version, HOST_VERSION) != 0)
 		return cli_fail(h->cli, EXIT_FAILED, "host %s has ckpt %s, and this is %s: install the same version",
 				host->name, version, HOST_VERSION);
-	host->ahead_ns = (int64_t)(time - wall_ns);
+	host->ahead_ns = find_ahead(time, before, clock_wall());
 	if (llabs(host->ahead_ns) > AHEAD_MAX_NS)
 		return cli_fail(h->cli, EXIT_FAILED,
 				"the clock of host %s is %.1f s %s: let both follow the same time, as by NTP",
@@ -97,9 +103,10 @@ static int check(const struct hosts *h, uint32_t k, struct host *host)
 	char said[HOSTS_SAID_MAX], tag[HOSTS_TAG_MAX], address[ADDRESS_MAX + 2];
 	struct err err = {""};
 	snprintf(address, sizeof(address), strchr(host->address, ':') ? "[%s]" : "%s", host->address);
+	uint64_t before = clock_wall();
 	const char *const words[] = {"host", "check", h->folder, h->token, address, hosts_tag(h, k, tag)};
 	int status = hosts_ask(h, k, words, sizeof(words) / sizeof(words[0]), CHECK_NS, NULL, NULL, said, &err);
-	return status ? explain(h, host, status, err.text) : take_answer(h, host, said, clock_wall());
+	return status ? explain(h, host, status, err.text) : take_answer(h, host, said, before);
 }
 
 int hosts_check(struct hosts *h, const char *folder)

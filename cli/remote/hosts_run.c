@@ -103,19 +103,23 @@ static void read_all(int fd, char said[HOSTS_SAID_MAX])
 	said[n < 0 ? 0 : n] = '\0';
 }
 
-/* What comes before it may be of the remote shell's own greeting. */
-static void last_line(const char *text, struct err *err)
+/* What comes before it may be the greeting of the remote shell, or of a login there; ssh ends its lines as a terminal wants them. The text ends
+ * with it. */
+static char *last_line(char *text)
 {
-	const char *end = text + strlen(text);
-	while (end > text && end[-1] == '\n')
+	char *end = text + strlen(text);
+	while (end > text && (end[-1] == '\n' || end[-1] == '\r'))
 		end--;
-	const char *from = end;
-	while (from > text && from[-1] != '\n')
-		from--;
+	*end = '\0';
+	char *line_end = memrchr(text, '\n', (size_t)(end - text));
+	return line_end ? line_end + 1 : text;
+}
+
+static void say_complaint(char *text, struct err *err)
+{
+	const char *line = last_line(text);
 	size_t mine = strlen("ckpt host: ");
-	if ((size_t)(end - from) > mine && !strncmp(from, "ckpt host: ", mine))
-		from += mine;
-	snprintf(err->text, sizeof(err->text), "%.*s", (int)(end - from), from);
+	snprintf(err->text, sizeof(err->text), "%s", strncmp(line, "ckpt host: ", mine) ? line : line + mine);
 }
 
 int hosts_ask(const struct hosts *h, uint32_t k, const char *const *words, size_t n, uint64_t within_ns,
@@ -136,7 +140,9 @@ int hosts_ask(const struct hosts *h, uint32_t k, const char *const *words, size_
 	int status = proc_reap(&proc, proc.pid);
 	read_all(out, said);
 	read_all(complaint, errors);
-	last_line(errors, err);
+	char *answer = last_line(said);
+	memmove(said, answer, strlen(answer) + 1);
+	say_complaint(errors, err);
 	if (!WIFSIGNALED(status))
 		return WEXITSTATUS(status);
 	return err_set(err, -EINTR, clock_now() >= deadline ? "it does not answer" : "the remote shell was killed");

@@ -7,10 +7,10 @@
 #include <string.h>
 
 /* The way there is noticed to be broken within a minute, which a connection that others share would not be, and nothing is asked at a
- * terminal. */
+ * terminal. What the user's own logins forward or run there is for one at a time. */
 #define SHELL_DEFAULT                                                                                                  \
-	"ssh -T -o BatchMode=yes -o ControlPath=none -o ConnectTimeout=15 -o ServerAliveInterval=15 "                  \
-	"-o ServerAliveCountMax=3"
+	"ssh -T -o BatchMode=yes -o ControlPath=none -o ClearAllForwardings=yes -o RemoteCommand=none "                \
+	"-o ConnectTimeout=15 -o ServerAliveInterval=15 -o ServerAliveCountMax=3"
 
 int shell_read(const struct cli *cli, struct shell *shell)
 {

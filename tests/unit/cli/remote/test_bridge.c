@@ -4,6 +4,7 @@
 #include "scratch.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,40 @@ Test(bridge, a_frame_arrives_with_its_type_and_number)
 	cr_assert_eq(channel_recv(daemon, &f, WAIT), 0);
 	cr_expect(f.type == 3 && f.seq == 11 && f.len == 4 && !memcmp(f.body, "what", 4));
 	frame_free(&f);
+}
+
+static int greet_after(const char *before, size_t len)
+{
+	near.waits = true;
+	cr_assert_eq(write(far_to_near[1], before, len), (ssize_t)len);
+	cr_assert_eq(bridge_greet(&far), 0);
+	return turn(&near);
+}
+
+Test(bridge, what_a_login_says_before_the_greeting_is_passed_over)
+{
+	struct frame f;
+	cr_assert_eq(greet_after("Welcome\n\0\1\0\0\0\2\0\0\0", 17), 0);
+	cr_expect(!near.waits && !near.used);
+	int daemon = question();
+	cr_assert_eq(channel_send(daemon, 4, 12, "that", 4, NULL, 0, WAIT), 0);
+	cr_assert_eq(turn(&far), 0);
+	cr_assert_eq(turn(&near), 0);
+	cr_assert_eq(channel_recv(near_end, &f, WAIT), 0);
+	cr_expect(f.type == 4 && f.seq == 12 && f.len == 4 && !memcmp(f.body, "that", 4));
+	frame_free(&f);
+}
+
+Test(bridge, a_login_that_never_ceases_is_no_bridge)
+{
+	static char before[BRIDGE_BEFORE_MAX / 2 + 64];
+	int rc = 0;
+	near.waits = true;
+	for (int i = 0; !rc && i < 2; i++) {
+		cr_assert_eq(write(far_to_near[1], before, sizeof(before)), (ssize_t)sizeof(before));
+		rc = turn(&near);
+	}
+	cr_expect_eq(rc, -EBADMSG);
 }
 
 /* It comes in a memfd, and in many pieces of the pipe. */
