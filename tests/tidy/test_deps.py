@@ -9,7 +9,8 @@ import tidy
 
 TOOLS = ("sh", "env", "mktemp", "cat", "rm", "true", "sed", "sort")
 COMPLETE = {name: "exit 0" for name in ("cc", "make", "nm", "cmake", "ninja", "pkg-config", "git", "python3", "clang-format", "groff", "openssl", "clang",
-                                             "strace", "spin", "sphinx-build", "etcd", "etcdctl", "munged", "slurmctld", "slurmd", "srun", "mpirun")}
+                                             "strace", "spin", "sphinx-build", "etcd", "etcdctl", "munged", "slurmctld", "slurmd", "srun", "mpirun",
+                                             "ssh", "ssh-keygen", "sshd")}
 ROOT, USER = {"id": "echo 0"}, {"id": "echo 1000"}
 # Knows no package before its first update, as in a container.
 APT = {"apt-get": 'echo "apt $*" >>"$LOG"\ncase $* in *update*) : >"$LOG.updated" ;; *) [ -e "$LOG.updated" ] ;; esac'}
