@@ -397,14 +397,20 @@ static struct arena_status *status_of(struct memory *mem, struct step_id id)
 	return oldest;
 }
 
-uint32_t memory_shown(const struct memory *mem, struct step_id id)
+static const struct arena_status *shown_of(const struct memory *mem, struct step_id id)
 {
 	for (uint32_t i = 0; i < ARENA_STATUS; i++) {
 		const struct arena_status *s = &mem->head->status[i];
 		if (s->epoch == id.epoch && s->step == id.step)
-			return s->level;
+			return s;
 	}
-	return LEVEL_PENDING;
+	return NULL;
+}
+
+uint32_t memory_shown(const struct memory *mem, struct step_id id)
+{
+	const struct arena_status *s = shown_of(mem, id);
+	return s ? s->level : LEVEL_PENDING;
 }
 
 struct step_id memory_deviated(const struct memory *mem, struct step_id id)
@@ -420,16 +426,20 @@ struct step_id memory_deviated(const struct memory *mem, struct step_id id)
 
 void memory_publish(struct memory *mem, const struct level *level)
 {
-	/* What a restore has brought from storage is in memory again, as only captured: whoever waits for that save would wait for ever. */
-	uint32_t was = memory_shown(mem, level->id);
+	/* What a restore has brought is in memory again, as only captured: whoever waits for that save to be on storage would wait for ever. */
+	const struct arena_status *shown = shown_of(mem, level->id);
+	uint32_t was = shown ? shown->level : LEVEL_PENDING;
 	if (was >= LEVEL_DURABLE && (uint32_t)level->level < was)
 		return;
+	/* One that a policy has passed over may still be written. */
+	bool failed = shown && shown->error && shown->error != -EOPNOTSUPP && level->level < LEVEL_DURABLE;
+	int error = failed ? shown->error : level->error;
 	struct arena_status *s = status_of(mem, level->id);
 	uint32_t seq = change_begin(mem, s);
 	atomic_store(&s->epoch, level->id.epoch);
 	atomic_store(&s->step, level->id.step);
 	atomic_store(&s->level, level->level);
-	atomic_store(&s->error, level->error);
+	atomic_store(&s->error, error);
 	atomic_store(&s->late_rank, level->late_rank);
 	atomic_store(&s->late_phase, level->late_phase);
 	atomic_store(&s->seq, seq);

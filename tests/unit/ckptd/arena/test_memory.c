@@ -305,6 +305,18 @@ Test(memory, a_level_replaces_the_one_before_in_its_entry)
 	cr_assert_eq(s->seq % 2, 0u);
 }
 
+/* Whoever waits for that save to be on storage would wait for ever. */
+Test(memory, what_has_failed_stays_so_when_a_restore_brings_it_back)
+{
+	memory_publish(m.mem[0], &(struct level){.id = id, .level = LEVEL_CAPTURED, .error = -ECANCELED});
+	memory_publish(m.mem[0], &(struct level){.id = id, .level = LEVEL_CAPTURED});
+	memory_publish(m.mem[0], &(struct level){.id = id, .level = LEVEL_REPLICATED});
+	const struct arena_status *s = shown(m.mem[0], id);
+	cr_expect(s->level == LEVEL_REPLICATED && s->error == -ECANCELED);
+	memory_publish(m.mem[0], &(struct level){.id = {id.step + 1, id.epoch}, .level = LEVEL_CAPTURED});
+	cr_expect_eq(shown(m.mem[0], (struct step_id){id.step + 1, id.epoch})->error, 0);
+}
+
 /* Ranks sleep on this word until it changes. */
 Test(memory, whatever_ranks_wait_for_wakes_them)
 {
