@@ -402,8 +402,9 @@ typedef struct ckpt_view {
  * The first call whose own table is in order ends registration. Call it again after -ESTALE, or
  * after on_epoch was called.
  *
- * The tables of ranks on one node are compared here. Between nodes only the blobs of the job are
- * compared here, and the rest by the first save to storage in an epoch: it fails with -EINVAL.
+ * The tables of ranks on one node are compared here. Between nodes, the dtypes and shapes of
+ * tensors and the blobs of the job are. The first save to storage in an epoch compares the pieces
+ * of all nodes, and fails with -EINVAL if they contradict each other.
  *
  *	address  handed to all ranks: a listening address, an ncclUniqueId; NULL if len is 0
  *	len      bytes of the address, at most CKPT_ADDRESS_MAX

@@ -1,5 +1,7 @@
 #include "arena/table.h"
 
+#include "format/arena/tensor_heads.h"
+
 #include <stdlib.h>
 
 int table_decode(const void *data, size_t len, struct table **out, struct err *err)
@@ -14,6 +16,7 @@ int table_decode(const void *data, size_t len, struct table **out, struct err *e
 	}
 	table->refs = 1;
 	table->digest = digest_bytes(data, len);
+	table->tensors = tensor_heads_digest(&table->reg);
 	table->bytes = (uint32_t)len; /* at most REGISTRATION_BYTES_MAX */
 	*out = table;
 	return 0;

@@ -14,6 +14,7 @@ struct table {
 	unsigned refs; /* table_get, table_put */
 	struct registration reg;
 	struct digest digest; /* of its encoding, of which there is one for each registration */
+	uint64_t tensors;     /* how it knows them: tensor_heads.h */
 	uint32_t bytes;       /* of its encoding */
 };
 

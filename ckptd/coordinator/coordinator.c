@@ -27,7 +27,7 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 	c->lens = calloc(world, sizeof(*c->lens));
 	c->addresses = calloc(world, WIRE_ADDRESS_MAX);
 	list_init(&c->saves);
-	if (!c->nodes || !c->sorted || !c->owners || !c->lens || !c->addresses) {
+	if (tables_init(&c->tables, world) || !c->nodes || !c->sorted || !c->owners || !c->lens || !c->addresses) {
 		coord_free(c);
 		return -ENOMEM;
 	}
@@ -62,6 +62,7 @@ void coord_free(struct coord *c)
 	free(c->owners);
 	free(c->lens);
 	free(c->addresses);
+	tables_free(&c->tables);
 	free(c);
 }
 
@@ -105,9 +106,7 @@ const char *coord_reason(const struct coord *c)
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
-static void try_enter(struct coord *c);
-
-static void set_joining(struct coord *c, uint32_t node, bool joining)
+void coord_set_joining(struct coord *c, uint32_t node, bool joining)
 {
 	struct coord_node *n = &c->nodes[node];
 	if (n->joining != joining)
@@ -144,7 +143,7 @@ static bool has_nothing_to_share(const struct coord *c, uint32_t nranks)
 void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 {
 	struct coord_node *n = &c->nodes[node];
-	set_joining(c, node, false);
+	coord_set_joining(c, node, false);
 	if (coord_spill_interrupt(c))
 		coord_restore_forget(c);
 	coord_saves_leave(c, node);
@@ -191,7 +190,7 @@ bool coord_leave(struct coord *c, uint32_t node)
 	coord_set_ranks(c, node, 0);
 	coord_resume_give_up(c, "the ranks of a node have left since the coordinator was lost");
 	if (!c->persisting)
-		try_enter(c); /* its ranks may be elsewhere by now, and all others wait */
+		coord_try_enter(c); /* its ranks may be elsewhere by now, and all others wait */
 	coord_finishes(c);
 	return true;
 }
@@ -214,7 +213,7 @@ static void note_lost(struct coord *c, uint32_t rank)
 		c->lost = rank;
 }
 
-static uint32_t rank_of(const struct coord *c, uint32_t node)
+uint32_t coord_rank_of(const struct coord *c, uint32_t node)
 {
 	for (uint32_t r = 0; r < c->world; r++)
 		if (c->owners[r] == node)
@@ -233,7 +232,7 @@ void coord_gone(struct coord *c, uint32_t node, const char *why)
 	coord_set_ranks(c, node, 0);
 	if (!needed)
 		return;
-	note_lost(c, rank_of(c, node));
+	note_lost(c, coord_rank_of(c, node));
 	coord_raise(c, "%s", why);
 }
 
@@ -267,7 +266,7 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 	straggling_end(&c->straggling);
 	coord_each(c, n)
 	{
-		set_joining(c, n, false);
+		coord_set_joining(c, n, false);
 		c->nodes[n].knows = true;
 		c->nodes[n].in = false;
 		coord_set_finished(c, n, false);
@@ -324,7 +323,7 @@ void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was
 {
 	if (!coord_current(c, from))
 		return;
-	set_joining(c, from.node, false); /* until its next process waits, too */
+	coord_set_joining(c, from.node, false); /* until its next process waits, too */
 	if (c->fresh && !c->resuming && !was_in) {
 		struct peer_word word = {.epoch = c->epoch, .rank = rank};
 		coord_order_word(c, from.node, PEER_RANK_WANTED, word, why);
@@ -362,7 +361,7 @@ static void enter(struct coord *c)
 	coord_schedule_enter(c);
 	coord_each(c, n)
 	{
-		set_joining(c, n, false);
+		coord_set_joining(c, n, false);
 		c->nodes[n].knows = c->nodes[n].in = true;
 	}
 	c->orders->persist(c->orders->arg, c->epoch, c->reason);
@@ -370,38 +369,10 @@ static void enter(struct coord *c)
 	coord_each(c, n) coord_order(c, n, &joined);
 }
 
-/* That nobody enters is told to all: any of them may be the one that is wrong. */
-static void reject_all(struct coord *c, int rc, const char *text)
-{
-	coord_each(c, n)
-	{
-		set_joining(c, n, false);
-		coord_order_word(c, n, PEER_REJECT, (struct peer_word){.rc = rc}, text);
-	}
-}
-
-static bool share_blobs(struct coord *c)
-{
-	struct err err = {{0}};
-	uint32_t first = COORD_NOBODY;
-	int rc = 0;
-	coord_each(c, n)
-	{
-		if (first == COORD_NOBODY)
-			first = n;
-		else if (!rc && !job_blobs_alike(&c->nodes[first].blobs, &c->nodes[n].blobs))
-			rc = job_blobs_compare(&c->nodes[first].blobs, rank_of(c, first), &c->nodes[n].blobs,
-					       rank_of(c, n), &err);
-	}
-	if (rc)
-		reject_all(c, rc, err.text);
-	return !rc;
-}
-
-static void try_enter(struct coord *c)
+void coord_try_enter(struct coord *c)
 {
 	if (!c->held && !c->resuming && c->attending == c->world && c->joining == c->world && c->entered != c->epoch &&
-	    share_blobs(c))
+	    coord_agree(c))
 		enter(c);
 }
 
@@ -451,14 +422,15 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_no
 		uint32_t rank = m->ranks[i];
 		c->owners[rank] = from.node;
 		c->lens[rank] = m->lens[i];
+		tables_ready(&c->tables, rank, m->tensors[i]);
 		memcpy(c->addresses + (size_t)rank * WIRE_ADDRESS_MAX, m->addresses + (size_t)i * WIRE_ADDRESS_MAX,
 		       m->lens[i]);
 	}
 	c->nodes[from.node].blobs = m->blobs;
-	set_joining(c, from.node, true);
+	coord_set_joining(c, from.node, true);
 	coord_set_finished(c, from.node, false);
 	coord_finishes(c);
-	try_enter(c);
+	coord_try_enter(c);
 }
 
 void coord_hold(struct coord *c, const char *why)
@@ -473,11 +445,11 @@ void coord_release(struct coord *c)
 {
 	c->held = false;
 	if (!c->persisting)
-		try_enter(c);
+		coord_try_enter(c);
 }
 
 void coord_not_joining(struct coord *c, struct coord_from from)
 {
 	if (coord_current(c, from))
-		set_joining(c, from.node, false);
+		coord_set_joining(c, from.node, false);
 }

@@ -9,6 +9,7 @@
  *                                         └── another one waits to enter ──► NEEDED
  *   epoch    ── all ranks of all nodes wait in join ──► entered ── one is lost, or wants in ──► raised, entered by nobody yet
  *            ── another daemon coordinates, and all come that are in it ──► RESUME
+ *            ── their tables differ ──► LIST_TENSORS, one rank of each kind after the other ── none is known in two ways ──► entered (coordinator/tables.h)
  *   restore  ── all wait ──► LOOK (at memory, copies, storage) ── all have found ──► FETCH ── all have it ──► restored
  *                                   ▲ nothing is left: refused              │ cannot be had: the next best
  *   copies   ── shown: captured, and those of an earlier save are made, or cannot be ──► COPY ── all held ──► shown: replicated

@@ -6,6 +6,7 @@
 #include "coordinator/node_holdings.h"
 #include "coordinator/restore_candidates.h"
 #include "coordinator/straggling.h"
+#include "coordinator/tables.h"
 
 enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH };
 
@@ -131,6 +132,8 @@ struct coord {
 	uint32_t *owners; /* by rank: the node that it wants to enter from */
 	uint32_t *lens;   /* by rank, of its address */
 	uint8_t *addresses;
+	struct tables tables; /* of those that wait to enter */
+	bool comparing;       /* them */
 	struct rollbacks back;
 	struct coord_restore restore;
 	struct coord_spill spill;
@@ -175,6 +178,14 @@ void coord_spilled(struct coord *c, uint32_t node, const struct peer_spilled *sp
 void coord_want(struct coord *c, struct coord_from from, uint32_t rank);
 void coord_joining(struct coord *c, struct coord_from from, const struct peer_node_ready *joining);
 void coord_not_joining(struct coord *c, struct coord_from from);
+void coord_tensors(struct coord *c, struct coord_from from, const struct peer_tensors *m);
+/* coordinator/agree.c: all ranks that wait to enter. False: not yet, or they are refused. */
+bool coord_agree(struct coord *c);
+/* The first that is on the node; COORD_NOBODY: none. */
+uint32_t coord_rank_of(const struct coord *c, uint32_t node);
+/* Once all wait, and nothing is against it. */
+void coord_try_enter(struct coord *c);
+void coord_set_joining(struct coord *c, uint32_t node, bool joining);
 void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was_in, const char *why);
 void coord_missing(struct coord *c, struct coord_from from, uint32_t rank);
 void coord_restoring(struct coord *c, struct coord_from from, uint64_t step);

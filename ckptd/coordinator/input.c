@@ -93,6 +93,9 @@ void coord_input(struct coord *c, struct coord_from from, const struct peer_repo
 	case PEER_PACE:
 		coord_pace(c, from, &r->pace);
 		return;
+	case PEER_TENSORS:
+		coord_tensors(c, from, &r->tensors);
+		return;
 	case PEER_FORGOT:
 		coord_forgot(c, from.node, r->save.id);
 		return;

@@ -224,6 +224,9 @@ void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 	case PEER_LIST_PIECES:
 		participation_list(job, order->number);
 		return;
+	case PEER_LIST_TENSORS:
+		participation_tensors(job, &order->tensors);
+		return;
 	case PEER_HALT:
 		halt_hear(job, &order->halt);
 		return;

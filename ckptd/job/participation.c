@@ -3,8 +3,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "format/arena/job_blobs.h"
+#include "format/arena/tensor_heads.h"
 #include "job/job.h"
 #include "participant/room.h"
+
+#include <stdio.h>
 
 struct reporter job_reporter(const struct job *job)
 {
@@ -122,6 +125,40 @@ void participation_knows(struct job *job, enum coord_witness witness, uint32_t e
 void participation_joining(const struct job *job, const struct peer_node_ready *joining)
 {
 	struct peer_report r = {.type = PEER_NODE_READY, .joining = *joining};
+	for (uint32_t i = 0; i < job->nlocal; i++)
+		r.joining.tensors[i] = job->ranks[i].mem->table->tensors;
 	job_blobs_of(&job->ranks[0].mem->table->reg, &r.joining.blobs); /* those of the others are the same */
+	participant_say(job, &r);
+}
+
+static void list_tensors(const struct registration *reg, struct peer_tensors *m, struct wbuf *heads)
+{
+	m->n = tensor_heads_put(reg, m->ask.first, PEER_TENSORS_LISTED, heads, &m->next);
+	m->heads = heads->data;
+	if (wbuf_finish(heads))
+		m->n = 0, m->digest = 0; /* as if there were no table: that is no answer */
+}
+
+static void tell_tensor(const struct registration *reg, struct peer_tensors *m)
+{
+	const struct entry *tensor = tensor_heads_find(reg, m->ask.name);
+	if (!tensor)
+		return;
+	snprintf(m->name, sizeof(m->name), "%s", tensor->name);
+	tensor_head_text(tensor, m->text, sizeof(m->text));
+}
+
+void participation_tensors(const struct job *job, const struct peer_tensors_ask *ask)
+{
+	AUTO_WBUF struct wbuf heads = {0};
+	const struct rank *rank = job_rank(job, ask->rank);
+	struct peer_report r = {.type = PEER_TENSORS, .tensors = {.ask = *ask}};
+	if (!rank || !rank->mem)
+		return; /* the coordinator hears of who has it, or has another one */
+	r.tensors.digest = rank->mem->table->tensors;
+	if (ask->name)
+		tell_tensor(&rank->mem->table->reg, &r.tensors);
+	else
+		list_tensors(&rank->mem->table->reg, &r.tensors, &heads);
 	participant_say(job, &r);
 }

@@ -25,5 +25,7 @@ void participation_joining(const struct job *job, const struct peer_node_ready *
 void participation_shares(const struct job *job);
 /* And of these, as bits, which registered pieces they are. */
 void participation_list(const struct job *job, uint32_t shares);
+/* The coordinator compares how ranks know their tensors. */
+void participation_tensors(const struct job *job, const struct peer_tensors_ask *ask);
 
 #endif

@@ -229,6 +229,18 @@ def dies_at(name, state):
             expect(2 in steps(daemons[name]), f"told durable: {answers}, there: {steps(daemons[name])}")
 
 
+def tensors_that_are_known_in_two_ways_are_refused(other, said):
+    """Before anybody enters, so that no save to memory hides it."""
+    with nodes(names="abc") as daemons:
+        ranks = spread(daemons, "abc")
+        all_must(ranks, "open")
+        ranks[0].must("table", 1000)
+        ranks[1].must("table", 1000)
+        ranks[2].must("table", *other)
+        for answer in each(ranks, "join", WAIT):
+            expect(answer.code == EINVAL and said in answer.text, answer)
+
+
 def tables_that_contradict_each_other_are_not_committed(other, said):
     """Without the read-back nobody else would look before a restore."""
     with nodes(options=("--no-verify",), names="ab") as daemons:
@@ -289,10 +301,11 @@ def main():
              ("a daemon ends although its coordinator is lost", ends_although_nobody_says_what_becomes_of_a_save, True),
              ("a daemon ends although its coordinator hangs", ends_although_nobody_says_what_becomes_of_a_save, False)]
     rows += [(f"tables that contradict each other are not committed: {what}", tables_that_contradict_each_other_are_not_committed, other, said)
-             for what, other, said in (("another shape", (500,), 'tensor "w": nodes a and b know it with another type or shape'),
-                                       ("another type", (1000, 0, 2), 'tensor "w": nodes a and b know it with another type or shape'),
-                                       ("a part that nobody has", (1000, 0, 1), "no rank holds element 0"),
+             for what, other, said in (("a part that nobody has", (1000, 0, 1), "no rank holds element 0"),
                                        ("a part that two have", (1000, 0, 4), "overlap; each element must be held once"))]
+    rows += [(f"tensors that are known in two ways are refused: {what}", tensors_that_are_known_in_two_ways_are_refused, other, said)
+             for what, other, said in (("another shape", (500,), 'tensor "w" is F32 [3000] on rank 0, and F32 [1500] on rank 2: register it alike on all ranks'),
+                                       ("another type", (1000, 0, 2), 'tensor "w" is F32 [3000] on rank 0, and I32 [3000] on rank 2: register it alike on all ranks'))]
     return Cases().run_chosen(rows)
 
 

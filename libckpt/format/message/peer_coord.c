@@ -39,6 +39,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_SCHEDULE_WANTED] = "SCHEDULE_WANTED",
 	[PEER_SILENT] = "SILENT",
 	[PEER_PACE] = "PACE",
+	[PEER_TENSORS] = "TENSORS",
 	[PEER_ADOPT] = "ADOPT",
 	[PEER_RAISE] = "RAISE",
 	[PEER_RANK_WANTED] = "RANK_WANTED",
@@ -69,6 +70,7 @@ static const char *const names[PEER_ORDER_END] = {
 	[PEER_STRAGGLERS] = "STRAGGLERS",
 	[PEER_HALT] = "HALT",
 	[PEER_LIST_PIECES] = "LIST_PIECES",
+	[PEER_LIST_TENSORS] = "LIST_TENSORS",
 	[PEER_COMMAND] = "COMMAND",
 	[PEER_ANSWER] = "ANSWER",
 	[PEER_COMPARE] = "COMPARE",
@@ -234,6 +236,9 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 	case PEER_PACE:
 		peer_pace_put(out, &m->pace);
 		break;
+	case PEER_TENSORS:
+		peer_tensors_put(out, &m->tensors);
+		break;
 	default: /* NOT_JOINING, NOT_RESTORING: no more than this */
 		if (is_of_save(m->type))
 			peer_save_put(out, &m->save);
@@ -308,6 +313,9 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 	case PEER_PACE:
 		peer_pace_get(r, &m->pace);
 		return;
+	case PEER_TENSORS:
+		peer_tensors_get(r, &m->tensors);
+		return;
 	default:
 		if (is_of_save(m->type))
 			peer_save_get(r, &m->save);
@@ -370,6 +378,8 @@ static int check_report(const struct peer_report *m, struct err *err)
 		return peer_silent_check(&m->silent, err);
 	case PEER_PACE:
 		return peer_pace_check(&m->pace, err);
+	case PEER_TENSORS:
+		return peer_tensors_ask_check(m->type, &m->tensors.ask, err);
 	default:
 		return is_of_save(m->type) ? peer_save_check(m->type, &m->save, err) : 0;
 	}

@@ -8,6 +8,7 @@
 #include "format/arena/culprit.h"
 #include "format/arena/job_blobs.h"
 #include "format/arena/schedule.h"
+#include "format/arena/tensor_heads.h"
 #include "format/files/manifest.h"
 #include "format/files/shares.h"
 #include "format/message/peer.h"
@@ -99,7 +100,25 @@ struct peer_node_ready {
 	uint32_t n;
 	uint32_t ranks[WIRE_LOCAL_MAX], lens[WIRE_LOCAL_MAX];
 	uint8_t addresses[WIRE_LOCAL_MAX * WIRE_ADDRESS_MAX];
+	uint64_t tensors[WIRE_LOCAL_MAX]; /* a digest of each one's: tensor_heads.h */
 	struct job_blobs blobs;
+};
+
+/* How a rank of the node knows its tensors, asked by the coordinator: from the `first` entry of its table on; or how it knows the one whose name has this hash. */
+struct peer_tensors_ask {
+	uint32_t rank, first;
+	uint64_t name; /* 0: its list */
+};
+
+enum { PEER_TENSORS_LISTED = 8192 };
+
+struct peer_tensors {
+	struct peer_tensors_ask ask;
+	uint64_t digest;      /* of its table, which may be another one by now; 0: it has none */
+	uint32_t n, next;     /* heads that are listed; the entry that follows, 0: none */
+	const uint8_t *heads; /* n × TENSOR_HEAD_SIZE, not owned; decoded: within the body */
+	char name[NAME_TENSOR_MAX],
+		text[TENSOR_HEAD_TEXT]; /* of the one that was asked for; "": it has none of that hash */
 };
 
 /* WANT, LOST, MISSING. */
@@ -309,6 +328,7 @@ struct peer_report {
 		struct peer_schedule_wanted schedule_wanted;
 		struct peer_silent silent;
 		struct peer_pace pace;
+		struct peer_tensors tensors;
 	};
 };
 
@@ -384,6 +404,7 @@ struct peer_order {
 		struct peer_standstill standstill;
 		struct peer_stragglers stragglers;
 		struct peer_halt halt;
+		struct peer_tensors_ask tensors;
 	};
 };
 

@@ -61,6 +61,9 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_HALT:
 		peer_halt_put(out, &m->halt);
 		break;
+	case PEER_LIST_TENSORS:
+		peer_tensors_ask_put(out, &m->tensors);
+		break;
 	case PEER_COMMAND:
 		wire_command_put(out, &m->command);
 		break;
@@ -138,6 +141,9 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_HALT:
 		peer_halt_get(r, &m->halt);
 		return;
+	case PEER_LIST_TENSORS:
+		peer_tensors_ask_get(r, &m->tensors);
+		return;
 	case PEER_COMMAND:
 		wire_command_get(r, &m->command);
 		return;
@@ -214,6 +220,8 @@ static int check_order(const struct peer_order *m, struct err *err)
 		return peer_stragglers_check(&m->stragglers, err);
 	case PEER_HALT:
 		return peer_halt_check(m->type, &m->halt, err);
+	case PEER_LIST_TENSORS:
+		return peer_tensors_ask_check(m->type, &m->tensors, err);
 	case PEER_COMMAND:
 		return peer_command_check(&m->command, err);
 	case PEER_ANSWER:

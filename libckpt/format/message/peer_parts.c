@@ -8,6 +8,7 @@ void peer_node_ready_put(struct wbuf *out, const struct peer_node_ready *m)
 	wbuf_u32(out, m->n);
 	for (uint32_t i = 0; i < m->n; i++) {
 		wbuf_u32(out, m->ranks[i]);
+		wbuf_u64(out, m->tensors[i]);
 		wbuf_u16(out, (uint16_t)m->lens[i]);
 		wbuf_put(out, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
 	}
@@ -21,6 +22,7 @@ void peer_node_ready_get(struct rbuf *r, struct peer_node_ready *m)
 		r->failed = true;
 	for (uint32_t i = 0; !r->failed && i < m->n; i++) {
 		m->ranks[i] = rbuf_u32(r);
+		m->tensors[i] = rbuf_u64(r);
 		m->lens[i] = rbuf_u16(r);
 		if (m->lens[i] > WIRE_ADDRESS_MAX || m->ranks[i] >= RANK_MAX)
 			r->failed = true;

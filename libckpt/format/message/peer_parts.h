@@ -56,6 +56,13 @@ void peer_compared_put(struct wbuf *out, const struct peer_compared *m);
 void peer_compared_get(struct rbuf *r, struct peer_compared *m);
 int peer_compared_check(const struct peer_compared *m, struct err *err);
 
+/* peer_tensors.c */
+void peer_tensors_ask_put(struct wbuf *out, const struct peer_tensors_ask *m);
+void peer_tensors_ask_get(struct rbuf *r, struct peer_tensors_ask *m);
+int peer_tensors_ask_check(uint16_t type, const struct peer_tensors_ask *m, struct err *err);
+void peer_tensors_put(struct wbuf *out, const struct peer_tensors *m);
+void peer_tensors_get(struct rbuf *r, struct peer_tensors *m);
+
 /* peer_standstill.c */
 void peer_silent_put(struct wbuf *out, const struct peer_silent *m);
 void peer_silent_get(struct rbuf *r, struct peer_silent *m);
