@@ -8,6 +8,9 @@
 #include "replication/room.h"
 #include "runtime/room.h"
 
+/* The last one that a record can hold is kept for the end of what was asked: see forget(). */
+static const uint64_t number_of_end = UINT32_MAX;
+
 /* ---- the record ------------------------------------------------------------------------------------------------- */
 
 static const enum wire_command_kind kinds[ASKED_HALT_END] = {[ASKED_HALT_NOW] = COMMAND_HALT,
@@ -22,6 +25,12 @@ static bool waits(const struct coordinator_halt *h)
 static const struct peer_halt *last_of(const struct coordinator_halt *h)
 {
 	return waits(h) ? &h->asked : &h->is;
+}
+
+/* It never begins at 0 again: nodes pay no heed to a number below the one that they know. */
+static uint64_t number_after(uint64_t number)
+{
+	return number < number_of_end ? number + 1 : number_of_end;
 }
 
 void halt_recall(struct coordinator_halt *h, const struct asked_record *asked)
@@ -120,8 +129,12 @@ int host_halt(struct control *control, const char *job, const struct wire_comman
 		return waits(h) ? -EINPROGRESS : 0;
 	if (ends)
 		return err_set(err, -EINVAL, "job %s has been asked to end already: that cannot be taken back", job);
+	if (number_after(last.number) == number_of_end)
+		return err_set(err, -EOVERFLOW,
+			       "job %s has been asked to end %llu times: no number is left for once more", job,
+			       (unsigned long long)last.number);
 	h->unsure = false;
-	h->asked = (struct peer_halt){.number = last.number + 1,
+	h->asked = (struct peer_halt){.number = number_after(last.number),
 				      .kind = command->kind == COMMAND_GO_ON ? 0 : command->kind,
 				      .before_ns = command->kind == COMMAND_HALT_BEFORE ? command->at_ns : 0};
 	if (is_kept(host)) {
@@ -178,7 +191,7 @@ void halt_attends(struct coordinator_host *host, uint32_t node, const struct pee
 		hold(host);
 	} else if (m->halt.number > last_of(h)->number) { /* than is on record: an older record has taken its place */
 		h->asked = *last_of(h);
-		h->asked.number = m->halt.number + 1;
+		h->asked.number = number_after(m->halt.number);
 		put_on_record(host);
 	} else if (!peer_halt_equal(&m->halt, &h->is)) {
 		tell(host, node);
@@ -199,7 +212,7 @@ static bool forget(struct coordinator_host *host)
 	bool asked = last_of(h)->kind || waits(h);
 	h->unsure = false;
 	if (is_kept(host) && asked)
-		h->is = (struct peer_halt){.number = last_of(h)->number + 1};
+		h->is = (struct peer_halt){.number = number_after(last_of(h)->number)};
 	else if (!is_kept(host))
 		*h = (struct coordinator_halt){.holds = h->holds};
 	return is_kept(host) && asked && !host->control->runtime->stopping; /* the daemon ends, not the job */

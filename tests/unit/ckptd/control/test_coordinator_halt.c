@@ -179,6 +179,33 @@ Test(coordinator_halt, a_node_that_knows_of_more_than_the_record_is_told_under_a
 	cr_expect(job.halt.later.number == 6 && !job.halt.later.kind && recorded().halt_number == 6);
 }
 
+Test(coordinator_halt, the_last_number_is_for_the_end_of_what_was_asked)
+{
+	begin();
+	job.halt.later = (struct peer_halt){.number = UINT32_MAX - 3, .kind = COMMAND_HALT_AFTER};
+	participation_join(&job);
+	settle();
+	cr_expect_eq(ask(COMMAND_HALT_AFTER), -EINPROGRESS);
+	settle();
+	cr_expect_eq(job.halt.later.number, UINT32_MAX - 1);
+	cr_expect_eq(ask(COMMAND_GO_ON), -EOVERFLOW);
+	cr_expect_eq(job.halt.later.kind, COMMAND_HALT_AFTER);
+	hosts_node_down(&here.control, 1, -ECONNRESET, "it is down");
+	participation_leave(&job, false);
+	settle();
+	cr_expect(recorded().halt == ASKED_NO_HALT && recorded().halt_number == UINT32_MAX);
+}
+
+Test(coordinator_halt, no_number_begins_at_0_again)
+{
+	begin();
+	job.halt.later = (struct peer_halt){.number = UINT32_MAX, .kind = COMMAND_HALT_AFTER};
+	participation_join(&job);
+	settle();
+	cr_expect(!job.halt.later.kind && recorded().halt_number == UINT32_MAX);
+	cr_expect_eq(ask(COMMAND_HALT), -EOVERFLOW);
+}
+
 /* Those who were asked were lost together, or ended while nobody coordinated them: copies and arenas that they left know of their epoch. */
 Test(coordinator_halt, where_all_begin_anew_it_is_over_and_nobody_enters_before_that_is_on_record)
 {
