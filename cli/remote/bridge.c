@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +19,8 @@ struct head {
 
 void bridge_init(struct bridge *b, int in, int out, const char *path)
 {
-	*b = (struct bridge){.in = in, .out = out, .path = path};
+	*b = (struct bridge){.in = in, .out = out, .path = path, .send_ns = SEND_NS};
+	fcntl(out, F_SETFL, fcntl(out, F_GETFL) | O_NONBLOCK); /* a write waits no longer than poll() does */
 	for (size_t i = 0; i < BRIDGE_CONNECTIONS_MAX; i++)
 		b->at[i].sock = -1;
 }
@@ -70,30 +72,33 @@ nfds_t bridge_poll(const struct bridge *b, struct pollfd fds[BRIDGE_FDS])
 
 /* ---- to the other end ---------------------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const void *data, size_t len)
+static int write_all(int fd, const void *data, size_t len, uint64_t deadline)
 {
-	uint64_t deadline = clock_deadline(SEND_NS);
 	const uint8_t *at = data;
 	while (len) {
 		struct pollfd p = {.fd = fd, .events = POLLOUT};
-		ssize_t n = poll(&p, 1, clock_ms_until(deadline)) == 1 ? write(fd, at, len) : -1;
-		if (n < 0 && (clock_now() >= deadline || (errno != EINTR && errno != EAGAIN)))
+		poll(&p, 1, clock_ms_until(deadline));
+		ssize_t n = write(fd, at, len);
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
 			return -EPIPE;
 		at += n < 0 ? 0 : n;
 		len -= n < 0 ? 0 : (size_t)n;
+		if (len && clock_now() >= deadline)
+			return -EPIPE;
 	}
 	return 0;
 }
 
 int bridge_greet(const struct bridge *b)
 {
-	return write_all(b->out, BRIDGE_GREETING, strlen(BRIDGE_GREETING));
+	return write_all(b->out, BRIDGE_GREETING, strlen(BRIDGE_GREETING), clock_deadline(b->send_ns));
 }
 
 static int say(const struct bridge *b, const struct head *head, const void *body)
 {
-	int rc = b->out < 0 ? -EPIPE : write_all(b->out, head, sizeof(*head));
-	return rc ? rc : write_all(b->out, body, head->len);
+	uint64_t deadline = clock_deadline(b->send_ns);
+	int rc = b->out < 0 ? -EPIPE : write_all(b->out, head, sizeof(*head), deadline);
+	return rc ? rc : write_all(b->out, body, head->len, deadline);
 }
 
 static int say_closed(const struct bridge *b, uint32_t number)

@@ -28,8 +28,10 @@ struct bridge {
 	size_t used, room;
 	const char *path; /* where unknown connections lead; NULL: nowhere */
 	bool waits;       /* for the greeting: at most BRIDGE_BEFORE_MAX bytes come before it, and are passed over */
+	uint64_t send_ns; /* the other end takes a record within this time, or is not there */
 };
 
+/* Writes to `out` do not block from now on, whoever else has it open. */
 void bridge_init(struct bridge *b, int in, int out, const char *path);
 /* All connections; in and out are the caller's. */
 void bridge_close(struct bridge *b);

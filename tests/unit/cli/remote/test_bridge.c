@@ -129,6 +129,18 @@ Test(bridge, a_large_answer_arrives_whole)
 	free(body);
 }
 
+/* A pipe that is full, and that nobody reads from. */
+Test(bridge, an_end_that_takes_nothing_is_as_one_that_is_gone)
+{
+	enum { BYTES = 1 << 20 };
+	uint8_t *body = calloc(1, BYTES);
+	int daemon = question();
+	cr_assert_eq(channel_send(daemon, 4, 12, body, BYTES, NULL, 0, WAIT), 0);
+	far.send_ns = CLOCK_NS_PER_S / 100;
+	cr_expect_eq(turn(&far), -EPIPE);
+	free(body);
+}
+
 Test(bridge, the_end_of_a_connection_arrives_either_way)
 {
 	struct frame f;
