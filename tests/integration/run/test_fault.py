@@ -12,6 +12,7 @@ from launcher import CKPT, ENVIRONMENT, PACED, Run, top
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 FAILED, USAGE, PARTIAL, NO_DAEMON = 1, 2, 3, 12
+LONG_ENOUGH = "8s"  # to be seen, and for one more command, where each look takes a second
 cases = Cases()
 case = cases.case
 SOURCE = (BIN.parents[2] / "libckpt" / "format" / "message" / "fault.h")
@@ -188,12 +189,12 @@ def _():
         def ahead():
             return job.daemon.status()["now_ns"] / 1e9 - time.time()
 
-        child = subprocess.Popen([CKPT, "fault", "clock-jump", "--for", "4s", "--socket", job.daemon.socket], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        child = subprocess.Popen([CKPT, "fault", "clock-jump", "--for", LONG_ENOUGH, "--socket", job.daemon.socket], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
         until(lambda: 86000 < ahead() < 87000, "it is ahead")
         has(job.fault("clock-jump", "--for", "1s", code=FAILED), "is off already")
         step = job.job()["saves"]["durable"]["step"]
         until(lambda: job.job()["saves"]["durable"]["step"] > step, "a save meanwhile")
-        has(child.communicate(timeout=DEADLINE)[0], "clock-jump has fired after ", "was 24.0 h ahead for 4")
+        has(child.communicate(timeout=DEADLINE)[0], "clock-jump has fired after ", "was 24.0 h ahead for ")
         expect(abs(ahead()) < 60, ahead())
 
 
@@ -203,7 +204,7 @@ def _():
         before = job.job()["saves"]["durable"]
         has(job.fault("kill", 1, "--by", "1h", code=USAGE), "takes no --by")
         has(job.fault("clock-jump", "--for", "1s", "--by", "1", code=USAGE), "--by")
-        child = subprocess.Popen([CKPT, "fault", "clock-jump", "--by", "-1h", "--for", "4s", "--socket", job.daemon.socket], stdout=subprocess.PIPE,
+        child = subprocess.Popen([CKPT, "fault", "clock-jump", "--by", "-1h", "--for", LONG_ENOUGH, "--socket", job.daemon.socket], stdout=subprocess.PIPE,
                                  text=True, env=ENVIRONMENT)
         until(lambda: -3700 < job.daemon.status()["now_ns"] / 1e9 - time.time() < -3500, "it is behind")
         until(lambda: job.job()["saves"]["durable"]["step"] > before["step"], "a save meanwhile")
@@ -211,8 +212,8 @@ def _():
         until(lambda: [r for r in job.job()["recoveries"]["recent"] if r["epoch"] == 2], "the job goes back")
         recovery = [r for r in job.job()["recoveries"]["recent"] if r["epoch"] == 2][0]
         expect(recovery["step"] > before["step"], "the order of checkpoints is not that of their dates", recovery, before)
-        has(child.communicate(timeout=DEADLINE)[0], "clock-jump has fired after ", "was 1.0 h behind for 4")
-        until(lambda: job.job()["saves"]["durable"]["epoch"] == 2, "a save after it")
+        has(child.communicate(timeout=DEADLINE)[0], "clock-jump has fired after ", "was 1.0 h behind for ")
+        until(lambda: job.job()["saves"]["durable"]["epoch"] >= 2, "a save after it")
 
 
 @case("what cannot be is refused, with what to do")
