@@ -93,6 +93,7 @@ def _():
 
 OPTIONS = ("--http", "127.0.0.1:0", "--check-interval", "100ms", "--faults")
 DAY = 86400
+ROUND_TRIP_MAX = 10  # seconds: of a busy machine; by half of it clocks may seem to differ
 
 
 def end(child):
@@ -134,20 +135,20 @@ def _():
         a, b, c = nodes.values()
         for node in (a, b, c):
             until(lambda n=node: "ckpt_node_clock_ahead_seconds" in get("/metrics", n), "clocks are compared")
-            expect(abs(ahead(node)) < 1, ahead(node))
+            expect(abs(ahead(node)) < ROUND_TRIP_MAX / 2, ahead(node))
         until(lambda: get("/metrics", a).count("\nckpt_node_round_trip_seconds{") == 2, "both have answered")
-        expect(0 < metric("ckpt_node_round_trip_seconds", a, peer="c") < 10, "a round trip")
+        expect(0 < metric("ckpt_node_round_trip_seconds", a, peer="c") < ROUND_TRIP_MAX, "a round trip")
         with jumped(b):
             found = until(lambda: findings(b).get("NODE_CLOCK"), "the notice")
             has(found["text"], "the clock of this node is ", " s ahead of that of 2 other nodes (median)")
             has(found["remedy"], "time service")
             equal(found["severity"], "notice")
-            expect(abs(ahead(b) - DAY) < 1, ahead(b))
+            expect(abs(ahead(b) - DAY) < ROUND_TRIP_MAX / 2, ahead(b))
             for node in (a, c):
                 before = metric("ckpt_node_round_trip_seconds", node, peer="b")
                 until(lambda n=node, v=before: metric("ckpt_node_round_trip_seconds", n, peer="b") != v, "b was asked again")
                 expect("NODE_CLOCK" not in findings(node), "one of two that lies")
-                expect(abs(ahead(node)) < 1, ahead(node))
+                expect(abs(ahead(node)) < ROUND_TRIP_MAX / 2, ahead(node))
             for node in (a, b, c):
                 unharmed(node)
 
