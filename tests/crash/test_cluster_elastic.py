@@ -81,7 +81,8 @@ class ElasticJob:
 
 @contextlib.contextmanager
 def elastic_job(names="abcd", options=(), begins=lambda net: None, **how):
-    with cluster(names, options=["--peer-timeout", SILENCE, "--copies", "1", "--node-wait", "500ms", *options]) as net:
+    """It begins with the nodes that are meant, however far apart a busy machine starts their launchers: within node-wait."""
+    with cluster(names, options=["--peer-timeout", SILENCE, "--copies", "1", "--node-wait", "10s", *options]) as net:
         begins(net)
         net.start()
         made = ElasticJob(net, **how)
@@ -260,8 +261,13 @@ def halts(net):
 
 
 def asks(net, name, *what):
-    code, _, err = net[name].ckpt("halt", *what, "--job", "default")
-    expect(code == 0, code, err)
+    """Again where nobody answers: a busy machine may keep the coordinator from its lease, and the next one has yet to be elected."""
+    until(lambda: not net[name].ckpt("halt", *what, "--job", "default")[0], f"the job is asked {what}", RUN_S)
+
+
+def coordinates_nobody(members):
+    done = members.ctl("get", "--print-value-only", COORDINATOR)
+    return done.returncode == 0 and not done.stdout.strip()
 
 
 def nobody_repeats_a_step_because_etcd_was_away():
@@ -269,11 +275,10 @@ def nobody_repeats_a_step_because_etcd_was_away():
     of the job is not forgotten."""
     def goes_on(net, members, gates):
         before = len(elections(net))
-        first = until(lambda: members.get(COORDINATOR), "a coordinator", RUN_S)
-        lapsed = net[first].said().count("it coordinates nothing any more")
+        until(lambda: members.get(COORDINATOR), "a coordinator", RUN_S)
         for gate in gates:
             gate.close_door()
-        until(lambda: net[first].said().count("it coordinates nothing any more") > lapsed, "the lease lapses", RUN_S)
+        until(lambda: coordinates_nobody(members), "its lease lapses", RUN_S)  # on a busy machine it may have done so just before
         for gate in gates:
             gate.open_door()
         until(lambda: len(elections(net)) > before, "another coordinator", RUN_S)

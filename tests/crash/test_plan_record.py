@@ -21,7 +21,7 @@ def plan_of(store):
 
 def dies_after(told):
     """The spare gets no rank of the first plan, however late the others come: within node-wait. c is lost, and a, which plans that d takes its rank, dies when it has told so many nodes of it; itself first."""
-    with cluster("abcd", "--copies", 1, "--node-wait", "5s", variables={"a": {"failpoints": f"plan.tell=kill@{FIRST + told + 1}"}}) as (store, nodes):
+    with cluster("abcd", "--copies", 1, "--node-wait", "60s", variables={"a": {"failpoints": f"plan.tell=kill@{FIRST + told + 1}"}}) as (store, nodes):
         a, b, c, d = nodes
         d.start("--min-ranks", 3, "--spare")
         until(lambda: a.daemon.status()["worlds"], "the spare is heard")
