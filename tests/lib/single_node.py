@@ -53,11 +53,17 @@ class Daemon:
             except OSError:
                 return False
 
+    def look(self):
+        """The answer to STATUS. None: the daemon has hung up, as it does on who is kept from saying HELLO for 5 s, by a busy machine."""
+        try:
+            with contextlib.closing(Client(self)) as c:
+                return c.ask("HELLO", hello(OBSERVER, job="")) and c.ask("STATUS")
+        except (BrokenPipeError, ConnectionResetError):
+            return None
+
     def status(self):
         """What `ckpt status --json` prints, without a process for it: it is looked at again and again while something is waited for."""
-        with contextlib.closing(Client(self)) as c:
-            c.ask("HELLO", hello(OBSERVER, job=""))
-            kind, _, body, _ = c.ask("STATUS")
+        kind, _, body, _ = until(self.look, "the daemon says its status")
         expect(kind == "STATUS", f"{kind} instead of the daemon's status: {body}")
         return json.loads(body)
 
