@@ -105,6 +105,15 @@ int snapshot_add(struct snapshot *s, uint32_t index, struct memory *mem, uint32_
 
 /* ---- following the slots ------------------------------------------------------------------------------------- */
 
+/* Its arena shows a later epoch already. One that came back after that was raised, with a rank in its fence, may be looked at first when it is over. */
+static bool is_too_late(struct snapshot *s)
+{
+	uint32_t epoch = *s->saves->of.epoch;
+	if (s->id.epoch < epoch)
+		snapshot_fail(s, -ESTALE, "epoch %u began before every rank was captured", epoch);
+	return s->id.epoch < epoch;
+}
+
 /* Returns who keeps the part from being copied, or LATE_NOBODY. */
 static enum late_phase follow_capture(struct snapshot *s, struct part *part)
 {
@@ -122,10 +131,11 @@ static enum late_phase follow_capture(struct snapshot *s, struct part *part)
 			      "rank %u went on without a fence: its state may have changed under the copy", rank);
 		return LATE_NOBODY;
 	}
-	if (done != 1 || fenced != 1)
-		return done != 1 ? LATE_CAPTURE : LATE_FENCE;
-	part->state = PART_COPIED;
-	return LATE_NOBODY;
+	if (done == 1 && fenced == 1)
+		part->state = PART_COPIED;
+	else if (is_too_late(s))
+		return LATE_NOBODY;
+	return done != 1 ? LATE_CAPTURE : fenced != 1 ? LATE_FENCE : LATE_NOBODY;
 }
 
 static int digest_part(struct snapshot *s, struct part *part)

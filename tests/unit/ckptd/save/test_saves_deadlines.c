@@ -106,3 +106,17 @@ Test(poison, what_lacks_a_part_that_no_arena_has_is_one)
 	const struct snapshot *s = saves_find(&job.saves, left);
 	cr_expect(!s || s->state == SNAPSHOT_FAILED);
 }
+
+/* The daemon was restarted while a rank was in its fence, and the epoch was raised before the arena was back. */
+Test(poison, what_is_fenced_when_the_arena_shows_a_later_epoch_is_one)
+{
+	struct arena_slot *slot = &maker.mem[0]->head->slots[0];
+	ranks[0].arena_sent = false;
+	atomic_store(&slot->fenced, 0);
+	know_epoch(3);
+	ranks[0].arena_sent = true;
+	saves_follow(&job.saves);
+	atomic_store(&slot->fenced, 1);
+	saves_follow(&job.saves);
+	cr_expect_not(is_kept());
+}
