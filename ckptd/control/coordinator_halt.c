@@ -112,7 +112,7 @@ void halt_recorded(struct coordinator_host *host)
 		if (!h->unsure)
 			tell_all(host);
 	}
-	release(host);
+	halt_gathered(host);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------- */
@@ -134,6 +134,7 @@ int host_halt(struct control *control, const char *job, const struct wire_comman
 			       "job %s has been asked to end %llu times: no number is left for once more", job,
 			       (unsigned long long)last.number);
 	h->unsure = false;
+	h->since = coord_view(host->coord).epoch;
 	h->asked = (struct peer_halt){.number = number_after(last.number),
 				      .kind = command->kind == COMMAND_GO_ON ? 0 : command->kind,
 				      .before_ns = command->kind == COMMAND_HALT_BEFORE ? command->at_ns : 0};
@@ -203,6 +204,51 @@ void halt_attended(struct coordinator_host *host)
 	struct coord_view v = coord_view(host->coord);
 	if (host->halt.unsure && v.attending == v.world)
 		halt_forget(host);
+}
+
+/* ---- who is left --------------------------------------------------------------------------------------------------- */
+
+/* An epoch was entered since: who has been in none has come later. */
+static bool was_heard(const struct coordinator_halt *h, const struct coord_view *v)
+{
+	return last_of(h)->kind && !h->unsure && v->entered >= h->since;
+}
+
+/* Nodes keep arenas, and take part, when all of their processes are gone: that nobody is left is known when others have come. */
+void halt_gathers(struct coordinator_host *host, uint32_t epoch)
+{
+	struct coord_view v = coord_view(host->coord);
+	bool enters = epoch == v.epoch && v.entered != v.epoch && !v.resuming;
+	if (host->spread && enters && v.attending == v.world && was_heard(&host->halt, &v))
+		hold(host);
+}
+
+/* Some of those who wait may have been told meanwhile. */
+static void take_back(struct coordinator_host *host)
+{
+	struct coordinator_halt *h = &host->halt;
+	log_info("job %s: nobody is left of those who were asked to end: it begins anew", host->job);
+	h->asked = (struct peer_halt){.number = number_after(last_of(h)->number)};
+	if (is_kept(host)) {
+		put_on_record(host);
+		return;
+	}
+	h->is = h->asked;
+	h->recorded = h->is.number;
+	tell_all(host);
+	release(host);
+}
+
+void halt_gathered(struct coordinator_host *host)
+{
+	const struct coordinator_halt *h = &host->halt;
+	struct coord_view v = coord_view(host->coord);
+	if (!h->holds || h->unsure || halt_is_new(h))
+		return;
+	if (v.joining == v.world && !coord_goes_on(host->coord) && was_heard(h, &v))
+		take_back(host);
+	else
+		release(host);
 }
 
 /* True: that is to be recorded. */

@@ -4,6 +4,7 @@
  *
  * A coordinator that begins reads it. It holds as soon as a node joins with processes that have been in an epoch of the job; copies and arenas say nothing, they outlive
  * those who were asked. If nobody does who is needed for the next epoch, those who were asked are gone: the job begins anew, and nobody enters before that is on record.
+ * So it is where the coordinator lives on, and none of those who wait to enter an epoch has been in one, although one was entered since it was asked.
  * Where there is no record the nodes say what they know: the highest number holds. On one node that the job is to end now is known here for who comes later, the rest by the job itself. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HALT_H
 #define CKPTD_CONTROL_COORDINATOR_HALT_H
@@ -18,6 +19,7 @@ struct coordinator_halt {
 	struct peer_halt is;
 	struct peer_halt asked;     /* takes its place when it is on record; nothing waits if its number is no higher */
 	uint64_t written, recorded; /* numbers: on its way; on record */
+	uint32_t since;             /* the first epoch that those who were asked are in; 0: they have been in one */
 	bool unsure;                /* it is not known yet whether anybody is left of those who were asked */
 	bool holds;                 /* nobody enters an epoch before that is known, and recorded */
 };
@@ -41,6 +43,9 @@ void halt_recorded(struct coordinator_host *host);
 /* A node joins: before the coordinator hears of it, and when it has. */
 void halt_attends(struct coordinator_host *host, uint32_t node, const struct peer_node_join *m);
 void halt_attended(struct coordinator_host *host);
+/* The ranks of a node wait to enter: before the coordinator hears of it, and when it has. */
+void halt_gathers(struct coordinator_host *host, uint32_t epoch);
+void halt_gathered(struct coordinator_host *host);
 /* Nobody is left of those who were asked; or none of them is heard; the job has ended. */
 void halt_forget(struct coordinator_host *host);
 void halt_doubt(struct coordinator_host *host);

@@ -220,6 +220,8 @@ int host_remake(struct control *control, const char *job, uint32_t world, bool s
 	else
 		membership_kept_halt(control, job, &halt);
 	halt.holds = false;
+	if (host && coord_view(host->coord).entered >= halt.since)
+		halt.since = 0; /* the epochs of another coordinator begin later */
 	if (host)
 		host_free(host);
 	int rc = host_new(control, job, world, spread, &halt, err);

@@ -78,6 +78,9 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 	case PEER_NODE_JOIN:
 		attends(host, from.node, &r->node_join);
 		break;
+	case PEER_NODE_READY:
+		halt_gathers(host, from.epoch);
+		break;
 	default:
 		break;
 	}
@@ -85,6 +88,8 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 	coord_input(host->coord, from, r);
 	if (r->type == PEER_NODE_JOIN)
 		halt_attended(host);
+	else if (r->type == PEER_NODE_READY)
+		halt_gathered(host);
 	if (host->spread)
 		note_failure(host, r, from.node, &was);
 	if (r->type == PEER_UNCOPIED)

@@ -79,6 +79,7 @@ struct coord_view coord_view(const struct coord *c)
 				   .entered = c->entered,
 				   .world = c->world,
 				   .attending = c->attending,
+				   .joining = c->joining,
 				   .resuming = c->resuming,
 				   .fresh = c->fresh,
 				   .stale = c->stale,
@@ -87,6 +88,12 @@ struct coord_view coord_view(const struct coord *c)
 				   .spilled = c->spill.state == SPILL_ENDED,
 				   .not_spilled = c->spill.text,
 				   .back = c->back};
+}
+
+bool coord_goes_on(const struct coord *c)
+{
+	coord_each(c, n) if (c->nodes[n].joining && c->nodes[n].goes_on) return true;
+	return false;
 }
 
 void coord_recall_rollbacks(struct coord *c, const struct rollbacks *back)
@@ -427,6 +434,7 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_no
 		       m->lens[i]);
 	}
 	c->nodes[from.node].blobs = m->blobs;
+	c->nodes[from.node].goes_on = m->goes_on;
 	coord_set_joining(c, from.node, true);
 	coord_set_finished(c, from.node, false);
 	coord_finishes(c);

@@ -193,7 +193,7 @@ void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
 void coord_left(struct coord *c, struct step_id id, bool kept);
 
 struct coord_view {
-	uint32_t epoch, entered, world, attending;
+	uint32_t epoch, entered, world, attending, joining;
 	bool resuming;  /* it waits for those who are in the epoch */
 	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
 	uint64_t stale; /* reports of another epoch */
@@ -204,6 +204,8 @@ struct coord_view {
 	struct rollbacks back;
 };
 struct coord_view coord_view(const struct coord *c);
+/* Somebody on the nodes that wait to enter an epoch has been in one. */
+bool coord_goes_on(const struct coord *c);
 /* Why the epoch was raised. */
 const char *coord_reason(const struct coord *c);
 

@@ -20,6 +20,7 @@ struct coord_node {
 	bool silent;                   /* its ranks are (coordinator/standstill.c) */
 	bool schedule_heard;           /* it has said what it has, since this coordinator asks */
 	struct job_blobs blobs;        /* of each of its ranks that wait to enter */
+	bool goes_on;                  /* then: somebody there has been in an epoch */
 	struct node_holdings holdings; /* of what is replicated */
 	uint32_t owned; /* ranks of which it was the owner when it joined last; others may be that by now */
 	uint32_t asked; /* of its shares, as bits: whose pieces it was told to list; 0: it has answered, or was not */

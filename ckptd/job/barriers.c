@@ -258,7 +258,7 @@ static bool everybody_joins(const struct job *job)
 
 static void try_join(struct job *job)
 {
-	struct peer_node_ready m = {.n = job->nlocal};
+	struct peer_node_ready m = {.n = job->nlocal, .goes_on = job->halt.may_know};
 	if (!job->epoch || !everybody_joins(job))
 		return;
 	for (uint32_t r = 0; r < job->nlocal; r++) {

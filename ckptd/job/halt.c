@@ -99,6 +99,17 @@ static void note(const struct job *job, uint32_t kind)
 						       : "nothing is asked of it any more");
 }
 
+/* Who has yet to enter an epoch has not looked whether he is to end. */
+static void take_back(struct job *job)
+{
+	if (!job->stop || job->halt.may_know)
+		return;
+	job->stop = false;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem)
+			memory_set_stop(job->ranks[r].mem, false);
+}
+
 void halt_hear(struct job *job, const struct peer_halt *halt)
 {
 	struct peer_halt was = job->halt.later;
@@ -106,6 +117,8 @@ void halt_hear(struct job *job, const struct peer_halt *halt)
 		return;
 	job->halt.later = *halt;
 	job->halt.due = job->halt.due && halt->kind;
+	if (!halt->kind)
+		take_back(job);
 	note(job, halt->kind);
 	if (halt->kind == COMMAND_HALT)
 		job_stop(job);

@@ -96,6 +96,7 @@ struct fleet_rank {
 	uint64_t pause_ns;    /* not longer than until then */
 	uint64_t worked_ns;   /* when it began something last */
 	uint64_t begun_ns;    /* the process */
+	bool asked;           /* was in an epoch when what the job was asked was seen last */
 };
 
 /* What is known of a save. One that was spilled stands in the store under another epoch, too. */
@@ -185,9 +186,11 @@ struct fleet {
 	bool drain_lost;     /* the coordinator is lost as soon as a drain is on record */
 	bool drain_told;     /* one is */
 	struct {
-		bool seen;            /* what the job was asked is on record, and nothing else has been asked since */
-		bool lost;            /* the coordinator is lost as soon as it is */
-		uint32_t kind, lives; /* lives: fleet.lives then */
+		bool seen;        /* what the job was asked is on record, and nothing else has been asked since */
+		bool gone;        /* since then nobody of it was left, neither rank nor launcher */
+		bool lost;        /* the coordinator is lost as soon as it is */
+		uint64_t ends_ns; /* the job dies as one; 0: it does not */
+		uint32_t kind;
 		uint64_t before_ns, term;
 	} halt;
 	uint64_t resumed_term; /* the last in which an epoch went on that was entered in another one */
@@ -199,7 +202,7 @@ struct fleet_sum {
 		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
-		halt_held;
+		halt_held, halt_anew;
 };
 
 extern struct fleet fleet;
@@ -313,7 +316,8 @@ bool elastic_event(struct fleet_node *n); /* true: something was done */
 /* The coordinator's daemon dies before it has told any node of a plan, or when it has told some. True: it has. */
 bool elastic_interrupt(void);
 void elastic_mend(void);
-void elastic_turn(struct fleet_node *n); /* what could not be asked is asked again */
+void elastic_begin_again(struct fleet_node *n); /* somebody starts a launcher as the first one was */
+void elastic_turn(struct fleet_node *n);        /* what could not be asked is asked again */
 void elastic_trials(void);
 
 /* fleet_drain.c. 0: it holds; -EINPROGRESS: as soon as it is on record. */
@@ -327,6 +331,9 @@ void drains_check(void);
 bool halt_ask(void);
 /* The coordinator's daemon dies since that is on record. True: it has. */
 bool halt_interrupt(void);
+/* Neither rank nor launcher of the job is left. */
+void halt_nobody(void);
+void halt_daemon_lost(void);
 void halts_check(void);
 
 /* fleet_check.c */

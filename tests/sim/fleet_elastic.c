@@ -34,13 +34,18 @@ void elastic_lost(struct fleet_node *n)
 	n->away = n->id != 0 || rng_chance(world_rng(), 50) || fleet.registry;
 }
 
+void elastic_begin_again(struct fleet_node *n)
+{
+	launcher_begin(n, n->processes, n->id == fleet.n - 1 && fleet.want < fleet.n * n->processes);
+}
+
 static void come_back(struct fleet_node *n)
 {
 	n->away = false;
 	if (!n->up)
 		fleet_start(n);
 	if (!n->assignment.runs)
-		launcher_begin(n, n->processes, n->id == fleet.n - 1 && fleet.want < fleet.n * n->processes);
+		elastic_begin_again(n);
 	fleet_sum.returns++;
 }
 

@@ -33,7 +33,8 @@ static struct fleet_participant *participant_of(const struct fleet_rank *r)
 
 static void hang_up(struct fleet_node *n)
 {
-	job_disconnected(fleet_job(n), NULL);
+	if (fleet_job(n))
+		job_disconnected(fleet_job(n), NULL);
 	client_free(n->launcher);
 	n->launcher = NULL;
 }
@@ -377,10 +378,13 @@ void launcher_kill(struct fleet_node *n)
 			client_moved(r->client, &rank);
 		if (job && rank)
 			job_disconnected(job, rank);
+		if (job && rank && !fleet.elastic)
+			job_exited(job, r->id, r->pid, 9); /* nobody else says that this one has ended */
 		fleet_forget_rank(r);
 	}
 	over(n);
 	launcher_lost(n);
+	n->heard = 0;
 	fleet.deaths++;
 	fleet_count_loss();
 }

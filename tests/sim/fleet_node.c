@@ -240,6 +240,7 @@ static void tear_down(struct fleet_node *n)
 
 static void kill_daemon(struct fleet_node *n)
 {
+	halt_daemon_lost();
 	if (n->up)
 		net_sim_kill(n->id);
 	registry_sim_kill(n->id);

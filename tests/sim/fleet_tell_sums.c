@@ -43,6 +43,7 @@ static const struct {
 	{"halts asked for", &fleet_sum.halts},
 	{"coordinators lost before a halt was on record", &fleet_sum.halt_early},
 	{"halts that held under the next one", &fleet_sum.halt_held},
+	{"halts that ended with all who were asked", &fleet_sum.halt_anew},
 	{"launchers killed", &fleet_sum.launchers},
 	{"nodes returned", &fleet_sum.returns},
 	{"jobs asked to end", &fleet_sum.stopped},

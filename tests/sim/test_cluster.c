@@ -38,7 +38,7 @@
  * 14. Drains. With a store or a registry, a drain on record holds under each coordinator. It ends if an operator takes it back, or if nobody is
  *     left who follows a plan of the job.
  * 15. Halts. With a store or a registry, a halt on record is asked of the job under each coordinator. It ends if an operator asks for something
- *     else, or if no process is left that was there.
+ *     else, or if no process is left that was in an epoch then. Once neither a rank nor a launcher is left, those who begin are not asked.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
@@ -234,9 +234,10 @@ static bool fault(void)
 		lose(n);
 	else if ((what -= profile.lose) < profile.cut)
 		cut();
-	else if ((what -= profile.cut) < profile.power && fleet.stored && !fleet.elastic)
+	else if ((what -= profile.cut) < profile.power && fleet.stored && !fleet.elastic) {
 		fleet_power_cut();
-	else
+		halt_nobody();
+	} else
 		return (fleet.registry && registry_event(n)) || (fleet.elastic && elastic_event(n)) ||
 		       (fleet.goes_back && !rng_below(world_rng(), 25) && fleet_roll_back(n)) ||
 		       (!rng_below(world_rng(), 200) && halt_ask());

@@ -102,6 +102,7 @@ struct peer_node_ready {
 	uint8_t addresses[WIRE_LOCAL_MAX * WIRE_ADDRESS_MAX];
 	uint64_t tensors[WIRE_LOCAL_MAX]; /* a digest of each one's: tensor_heads.h */
 	struct job_blobs blobs;
+	bool goes_on; /* as in NODE_JOIN, by now */
 };
 
 /* How a rank of the node knows its tensors, asked by the coordinator: from the `first` entry of its table on; or how it knows the one whose name has this hash. */

@@ -13,6 +13,7 @@ void peer_node_ready_put(struct wbuf *out, const struct peer_node_ready *m)
 		wbuf_put(out, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
 	}
 	job_blobs_put(out, &m->blobs);
+	wbuf_u8(out, m->goes_on);
 }
 
 void peer_node_ready_get(struct rbuf *r, struct peer_node_ready *m)
@@ -30,6 +31,7 @@ void peer_node_ready_get(struct rbuf *r, struct peer_node_ready *m)
 			rbuf_get(r, m->addresses + (size_t)i * WIRE_ADDRESS_MAX, m->lens[i]);
 	}
 	job_blobs_get(r, &m->blobs);
+	m->goes_on = get_bool(r);
 }
 
 void peer_restore_candidates_put(struct wbuf *out, const struct peer_restore_candidates *m)

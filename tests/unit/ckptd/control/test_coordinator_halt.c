@@ -206,6 +206,68 @@ Test(coordinator_halt, no_number_begins_at_0_again)
 	cr_expect_eq(ask(COMMAND_HALT), -EOVERFLOW);
 }
 
+static void wait_to_enter(bool other_goes_on)
+{
+	struct peer_report ready = {.type = PEER_NODE_READY, .job = "main", .epoch = job.epoch};
+	for (uint32_t n = 0; n < 2; n++) {
+		ready.joining =
+			(struct peer_node_ready){.n = 2, .ranks = {2 * n, 2 * n + 1}, .goes_on = n && other_goes_on};
+		host_report(&here.control, n, true, &ready);
+	}
+}
+
+/* All processes of both nodes end, and others begin, one node after the other; the arenas stay, and the nodes never leave. */
+static void begin_again(bool other_goes_on)
+{
+	wait_to_enter(false);
+	settle();
+	cr_assert_eq(host_view(&here.control, "main").entered, job.epoch);
+	ask(COMMAND_HALT);
+	settle();
+	cr_assert(job.stop);
+	job.stop = false;
+	job.halt = (struct halt){0};
+	struct peer_report lost = {.type = PEER_LOST, .job = "main", .epoch = job.epoch, .rank = {.was_in = true}};
+	host_report(&here.control, 0, true, &lost);
+	settle();
+	participation_join(&job);
+	join_other(other_goes_on);
+	settle();
+	cr_assert_lt(host_view(&here.control, "main").entered, job.epoch);
+	wait_to_enter(other_goes_on);
+}
+
+Test(coordinator_halt, it_is_over_where_all_who_wait_have_come_since)
+{
+	begin();
+	begin_again(false);
+	cr_expect_lt(host_view(&here.control, "main").entered, job.epoch, "it is on record first");
+	settle();
+	cr_expect_eq(host_view(&here.control, "main").entered, job.epoch);
+	cr_expect(!job.stop && !job.halt.later.kind && recorded().halt == ASKED_NO_HALT);
+}
+
+Test(coordinator_halt, it_holds_where_one_of_those_who_wait_was_there)
+{
+	begin();
+	begin_again(true);
+	settle();
+	cr_expect_eq(host_view(&here.control, "main").entered, job.epoch);
+	cr_expect(job.stop && recorded().halt == ASKED_HALT_NOW);
+}
+
+/* They have yet to enter their first epoch. */
+Test(coordinator_halt, it_holds_for_those_who_were_asked_before_they_were_in_an_epoch)
+{
+	begin();
+	ask(COMMAND_HALT_AFTER);
+	settle();
+	wait_to_enter(false);
+	settle();
+	cr_expect_eq(host_view(&here.control, "main").entered, job.epoch);
+	cr_expect_eq(job.halt.later.kind, COMMAND_HALT_AFTER);
+}
+
 /* Those who were asked were lost together, or ended while nobody coordinated them: copies and arenas that they left know of their epoch. */
 Test(coordinator_halt, where_all_begin_anew_it_is_over_and_nobody_enters_before_that_is_on_record)
 {
@@ -218,11 +280,7 @@ Test(coordinator_halt, where_all_begin_anew_it_is_over_and_nobody_enters_before_
 	settle();
 	cr_expect_eq(recorded().halt, ASKED_HALT_NOW, "it is not known yet");
 	join_other(false);
-	struct peer_report ready = {.type = PEER_NODE_READY, .job = "main", .epoch = job.epoch};
-	for (uint32_t n = 0; n < 2; n++) {
-		ready.joining = (struct peer_node_ready){.n = 2, .ranks = {2 * n, 2 * n + 1}};
-		host_report(&here.control, n, true, &ready);
-	}
+	wait_to_enter(false);
 	cr_expect_eq(host_view(&here.control, "main").entered, 0u);
 	settle();
 	cr_expect_eq(host_view(&here.control, "main").entered, job.epoch);

@@ -47,7 +47,7 @@ static struct peer_report a_report(enum peer_type type)
 		r.rank = (struct peer_rank){.rank = 5, .was_in = true, .why = "its process has died"};
 		break;
 	case PEER_NODE_READY:
-		r.joining = (struct peer_node_ready){.n = 2, .ranks = {4, 5}, .lens = {3, 0}, .addresses = "a:1"};
+		r.joining = (struct peer_node_ready){2, {4, 5}, {3, 0}, .addresses = "a:1", .goes_on = true};
 		r.joining.blobs = (struct job_blobs){.n = 2, .digest = 9, .named = {{"clock", 8}, {"loader", 64}}};
 		break;
 	case PEER_RESTORING:
