@@ -1,6 +1,9 @@
 """The manager of local checkpoints for NVRx: the program of the page, and states, asynchronous saves and refusals in forked ranks."""
 
 import os
+import re
+import subprocess
+import sys
 
 import pages
 import pytest
@@ -9,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 pytest.importorskip("nvidia_resiliency_ext", reason="nvidia-resiliency-ext is not installed")
+from nvidia_resiliency_ext.checkpointing.async_ckpt.core import AsyncCallsQueue  # noqa: E402
 from nvidia_resiliency_ext.checkpointing.local.base_state_dict import TensorAwareStateDict  # noqa: E402
 from nvidia_resiliency_ext.checkpointing.local.basic_state_dict import BasicTensorAwareStateDict  # noqa: E402
 from nvidia_resiliency_ext.checkpointing.local.ckpt_managers.base_manager import BaseCheckpointManager, CheckpointingException  # noqa: E402
@@ -28,6 +32,34 @@ def test_the_program_of_the_page_goes_on_where_it_was(tmp_path):
     second = pages.run(2, "local", tmp_path / "store", program, tmp_path / "store", 25)
     assert "from -1, step 15" in first and "from 10, step 25" in second
     assert pages.end(second) == pages.end(whole)
+
+
+KILL = """        optimizer.step()
+        if iteration == 17 and dist.get_rank() == {rank} and not os.path.exists("{mark}"):
+            open("{mark}", "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def launch(service, job, program, *words):
+    """What two ranks say under the launcher of NVRx, once all has ended well. It starts all ranks again when one is lost."""
+    env = pages.environment(CKPT_SOCKET=service.socket)
+    done = subprocess.run([sys.executable, "-m", "nvidia_resiliency_ext.fault_tolerance.launcher", "--ignore-missing-fault-tol-cfg", "--nproc-per-node", "2",
+                           "--max-restarts", "3", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--rdzv-id", job, *map(str, (program, *words))],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, timeout=pages.LIMIT, check=False)
+    assert done.returncode == 0, done.stdout[-6000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_rank_under_the_launcher(service, tmp_path, rank):
+    program, mark = pages.program(PAGE, "local.py", tmp_path), tmp_path / "killed"
+    whole = launch(service, f"whole-{rank}", program, service.store, 25)
+    lines = re.sub(r"        optimizer\.step\(\)\n", lambda _: KILL.format(rank=rank, mark=mark), program.read_text())
+    program.write_text("import os\nimport signal\n" + lines)
+    killed = launch(service, f"killed-{rank}", program, service.store, 25)
+    assert mark.exists() and "from 10, step 25" in killed, killed
+    assert pages.end(killed) == pages.end(whole)
 
 
 def test_it_has_the_calls_of_the_local_manager():
@@ -103,6 +135,29 @@ def save_and_load(service, job, asynchronous):
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_each_rank_loads_what_it_has_saved(service, asynchronous):
     ranks.run(service, 3, save_and_load, service, f"states-{int(asynchronous)}", asynchronous)
+
+
+def queued(service, job, persistent):
+    """Of a queue of NVRx: that ranks agree on its end wants a GPU (no_dist=True: they do not), the rest does not."""
+    with manager_of(service, job) as manager:
+        queue = AsyncCallsQueue(persistent=persistent)
+        for iteration in (1, 2, 3):
+            state = values(iteration)
+            queue.schedule_async_request(manager.save(State(state), iteration, is_async=True))
+            add_one(state["model"]["weight"][None])
+        assert queue.get_num_unfinalized_calls() == 3
+        assert len(queue.maybe_finalize_async_calls(blocking=True, no_dist=True)) == 3  # 0.4.1 calls each of them 0
+        assert queue.get_num_unfinalized_calls() == 0
+        queue.close()
+        dist.barrier()
+        assert [c.step for c in ckpt.checkpoints(service.store, job) if c.state in ("committed", "verified")] == [1, 2, 3]
+        assert manager.find_latest() == 3
+        assert same(manager.load()[0].state_dict, values(3))
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_the_queue_of_asynchronous_saves(service, persistent):
+    ranks.run(service, 2, queued, service, f"queue-{int(persistent)}", persistent)
 
 
 def none_for_this_world(service, job):
