@@ -76,7 +76,7 @@ static int explain(const struct hosts *h, const struct host *host, int status, c
 /* Its time was read between both of ours, and a login may take seconds: only what cannot come of that is of its clock. */
 static int64_t find_ahead(uint64_t time, uint64_t before, uint64_t after)
 {
-	return time >= before && time <= after ? 0 : (int64_t)(time - after);
+	return time < before ? (int64_t)(time - before) : time > after ? (int64_t)(time - after) : 0;
 }
 
 static int take_answer(const struct hosts *h, struct host *host, const char *said, uint64_t before)
