@@ -1,8 +1,8 @@
 /* ckpt campaign: a training job under a schedule of faults, and whether what was promised has held. */
 #include "campaign/campaign_hosts.h"
-#include "campaign/campaign_judge.h"
 #include "campaign/campaign_run.h"
 #include "frame/progress.h"
+#include "judge/judge.h"
 #include "report/report.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,4 @@
-/* The nodes of a campaign are daemons on this machine, node-K at 127.0.0.K+1, or in a network of their own (campaign_net.h); or on hosts. */
+/* The nodes of a campaign are daemons on this machine, node-K at 127.0.0.K+1, or in a network of their own (network/net.h); or on hosts. */
 #include "campaign/campaign_run.h"
 
 #include "base/address.h"

@@ -12,9 +12,9 @@
 #ifndef CKPT_CLI_CAMPAIGN_RUN_H
 #define CKPT_CLI_CAMPAIGN_RUN_H
 
-#include "campaign/campaign_journal.h"
-#include "campaign/campaign_net.h"
 #include "faults/fault_request.h"
+#include "journal/journal.h"
+#include "network/net.h"
 #include "process/launch_proc.h"
 #include "remote/hosts.h"
 

@@ -1,4 +1,4 @@
-#include "campaign/campaign_judge.h"
+#include "judge/judge.h"
 #include "scratch.h"
 #include "store_maker.h"
 

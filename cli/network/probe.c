@@ -1,5 +1,5 @@
 /* Datagrams on each way between nodes show which ways are broken. */
-#include "campaign/campaign_net.h"
+#include "network/net.h"
 
 #include "base/address.h"
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-#include "campaign/campaign_ways.h"
+#include "journal/ways.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Tables of causes and how often each struck: CSV without quotes. */
-#include "campaign/campaign_file.h"
+#include "journal/campaign_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

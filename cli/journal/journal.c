@@ -1,4 +1,4 @@
-#include "campaign/campaign_journal.h"
+#include "journal/journal.h"
 
 #include "base/cleanup.h"
 

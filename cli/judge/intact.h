@@ -1,8 +1,8 @@
 /* Whether what is in the store of a campaign reads back as it was written. */
-#ifndef CKPT_CLI_CAMPAIGN_INTACT_H
-#define CKPT_CLI_CAMPAIGN_INTACT_H
+#ifndef CKPT_CLI_JUDGE_INTACT_H
+#define CKPT_CLI_JUDGE_INTACT_H
 
-#include "campaign/campaign_judge.h"
+#include "judge/judge.h"
 #include "store/read/repo.h"
 
 /* Reads every byte of each checkpoint that is committed. One of the nhit that were damaged on purpose may be damaged. An error: it cannot be judged. */

@@ -22,12 +22,12 @@
  *	                                                        the node's daemon names trouble with the loss
  *	{"event":"end","step":…,"params":…,"calm_params":…}
  *	{"event":"judged","exit":…,"invariants":[{"name":…,"held":…,"looked_at":…,"text":…}]} */
-#ifndef CKPT_CLI_CAMPAIGN_JOURNAL_H
-#define CKPT_CLI_CAMPAIGN_JOURNAL_H
+#ifndef CKPT_CLI_JOURNAL_JOURNAL_H
+#define CKPT_CLI_JOURNAL_JOURNAL_H
 
-#include "campaign/campaign_file.h"
 #include "format/message/wire.h"
 #include "frame/output.h"
+#include "journal/campaign_file.h"
 
 struct campaign_journal {
 	int fd;

@@ -1,9 +1,9 @@
-#include "campaign/campaign_file.h"
+#include "journal/campaign_file.h"
 
 #include "base/cleanup.h"
 #include "base/number.h"
-#include "campaign/campaign_ways.h"
 #include "config/value.h"
+#include "journal/ways.h"
 
 #include <limits.h>
 #include <stdio.h>

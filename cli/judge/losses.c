@@ -1,4 +1,4 @@
-#include "campaign/campaign_losses.h"
+#include "judge/losses.h"
 
 #include <errno.h>
 #include <stdio.h>

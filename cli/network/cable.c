@@ -1,4 +1,4 @@
-#include "campaign/campaign_cable.h"
+#include "network/cable.h"
 
 #include "base/clock.h"
 #include "base/list.h"

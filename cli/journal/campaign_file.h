@@ -22,8 +22,8 @@
  *
  * A table has a line of names, of which `cause`, `count` or `percent`, `fault`, and `fault-of-nodes` are read; a fault of "-" cannot be caused,
  * and is left out. fault-of-nodes, where it is there, counts instead of fault in a campaign on several nodes. */
-#ifndef CKPT_CLI_CAMPAIGN_FILE_H
-#define CKPT_CLI_CAMPAIGN_FILE_H
+#ifndef CKPT_CLI_JOURNAL_CAMPAIGN_FILE_H
+#define CKPT_CLI_JOURNAL_CAMPAIGN_FILE_H
 
 #include "base/err.h"
 #include "format/message/fault.h"
@@ -79,7 +79,7 @@ uint64_t campaign_file_draw(struct campaign_file *file);
 /* Leaves out the faults of the network, or (not 0) only those of the kind; how many. The others stay as they were drawn. */
 size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_kind only);
 
-/* campaign_table.c */
+/* journal/table.c */
 int campaign_table_read(struct campaign_file *file, const char *path, uint64_t total, struct err *err);
 /* NULL: it cannot be caused in such a campaign. */
 const struct fault_entry *campaign_kind(const char *name, size_t len, const struct campaign_file *file);

@@ -1,9 +1,9 @@
 /* Campaign losses: whether each spike of the loss that was made on purpose was named, by the lines of a journal. */
-#ifndef CKPT_CLI_CAMPAIGN_LOSSES_H
-#define CKPT_CLI_CAMPAIGN_LOSSES_H
+#ifndef CKPT_CLI_JUDGE_LOSSES_H
+#define CKPT_CLI_JUDGE_LOSSES_H
 
-#include "campaign/campaign_journal.h"
-#include "campaign/campaign_judge.h"
+#include "journal/journal.h"
+#include "judge/judge.h"
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "campaign/campaign_intact.h"
+#include "judge/intact.h"
 
 #include "base/cleanup.h"
 #include "format/tensor/names.h"

@@ -9,8 +9,8 @@
  *	hangs       each rank that was made to hang was named, and none to which nothing of the kind was done
  *	left        no process is left behind
  *	losses      each spike of the loss that was made was named */
-#ifndef CKPT_CLI_CAMPAIGN_JUDGE_H
-#define CKPT_CLI_CAMPAIGN_JUDGE_H
+#ifndef CKPT_CLI_JUDGE_JUDGE_H
+#define CKPT_CLI_JUDGE_JUDGE_H
 
 #include "base/err.h"
 

@@ -1,8 +1,8 @@
 /* The ways between the nodes of a campaign, one each way of a pair, and which of them a fault of the network breaks. */
-#ifndef CKPT_CLI_CAMPAIGN_WAYS_H
-#define CKPT_CLI_CAMPAIGN_WAYS_H
+#ifndef CKPT_CLI_JOURNAL_WAYS_H
+#define CKPT_CLI_JOURNAL_WAYS_H
 
-#include "campaign/campaign_file.h"
+#include "journal/campaign_file.h"
 
 /* The cable is there, and bad: all ways are open. */
 static inline bool campaign_ways_open(enum fault_kind kind)

@@ -1,10 +1,10 @@
-#include "campaign/campaign_judge.h"
+#include "judge/judge.h"
 
 #include "base/bytes.h"
 #include "base/cleanup.h"
-#include "campaign/campaign_intact.h"
-#include "campaign/campaign_journal.h"
-#include "campaign/campaign_losses.h"
+#include "journal/journal.h"
+#include "judge/intact.h"
+#include "judge/losses.h"
 #include "store/read/repo.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
-#include "campaign/campaign_net.h"
+#include "network/net.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/number.h"
-#include "campaign/campaign_cable.h"
+#include "network/cable.h"
 #include "process/launch_proc.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 #include "base/address.h"
 #include "base/clock.h"
-#include "campaign/campaign_net.h"
+#include "network/net.h"
 #include "process/launch_proc.h"
 
 #include <criterion/criterion.h>

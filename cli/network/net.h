@@ -3,11 +3,11 @@
  *
  * No namespace has a name, so it lives as long as this process or one that runs in it. However a campaign ends, nothing of it stays: what is in
  * a namespace goes with it, the cables too. Needs root and `ip` of iproute2. One thread. */
-#ifndef CKPT_CLI_CAMPAIGN_NET_H
-#define CKPT_CLI_CAMPAIGN_NET_H
+#ifndef CKPT_CLI_NETWORK_NET_H
+#define CKPT_CLI_NETWORK_NET_H
 
 #include "base/err.h"
-#include "campaign/campaign_ways.h"
+#include "journal/ways.h"
 
 enum { CAMPAIGN_NET_TEXT_MAX = 256 };
 
@@ -41,7 +41,7 @@ int campaign_net_mend(struct campaign_net *net, struct err *err);
 /* Whether somebody else has a namespace of it: a process that is in it, or a mount of it. text says who. */
 bool campaign_net_in_use(const struct campaign_net *net, char text[CAMPAIGN_NET_TEXT_MAX]);
 
-/* campaign_probe.c: datagrams on each way. -EAGAIN: one that is broken lets them through, or another one does not. */
+/* network/probe.c: datagrams on each way. -EAGAIN: one that is broken lets them through, or another one does not. */
 int campaign_net_probe(const struct campaign_net *net, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "campaign/campaign_file.h"
+#include "journal/campaign_file.h"
 #include "scratch.h"
 
 #include <criterion/criterion.h>
