@@ -107,7 +107,7 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	job->nlocal = local_world(hello);
 	job->spread = is_spread(hello);
 	job->known = job->spread ? (uint32_t)max_u64(hello->epoch, known_of_copies(jobs, hello->job)) : 0;
-	job->halt.may_know = hello->epoch != 0;
+	job->halt.may_know = job->halt.comes = hello->epoch != 0;
 	job->returning_ns = job->spread && hello->epoch ? clock_now() : 0;
 	job->nslots = ARENA_SLOTS_MIN;
 	job->fresh = true;
@@ -378,19 +378,10 @@ static void begin_again(struct job *job)
 		participation_join(job);
 }
 
-int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello *said, pid_t pid, struct job **out,
-	      struct rank **rank, struct err *err)
+static int hello_job(struct job *job, struct client *client, const struct wire_hello *hello, pid_t pid,
+		     struct job **out, struct rank **rank, struct err *err)
 {
-	struct wire_hello place = *said;
-	const struct wire_hello *hello = &place;
-	struct job *job = NULL;
-	*rank = NULL;
-	resize_place(jobs, &place, pid);
-	int rc = check_hello(jobs, hello, err);
-	if (!rc)
-		rc = get_job(jobs, hello, &job, err);
-	if (rc)
-		return rc;
+	int rc = 0;
 	bool again = !job_alive(job);
 	participation_knows(job, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
 	if (job->fresh && job->epoch > EPOCH_MAX)
@@ -415,5 +406,22 @@ int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello 
 		job->dormant_ns = 0;
 		job->yields = false;
 	}
+	return rc;
+}
+
+int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello *said, pid_t pid, struct job **out,
+	      struct rank **rank, struct err *err)
+{
+	struct wire_hello place = *said;
+	struct job *job = NULL;
+	*rank = NULL;
+	resize_place(jobs, &place, pid);
+	int rc = check_hello(jobs, &place, err);
+	if (!rc)
+		rc = get_job(jobs, &place, &job, err);
+	if (rc)
+		return rc;
+	rc = hello_job(job, client, &place, pid, out, rank, err);
+	job->halt.comes = false;
 	return rc;
 }

@@ -37,7 +37,7 @@ void participation_join(const struct job *job)
 					      .known = job->known,
 					      .replicated = job->copies.replicated,
 					      .finished = finish_stands(job),
-					      .goes_on = job_alive(job) && job->halt.may_know,
+					      .goes_on = job->halt.may_know && (job->halt.comes || job_alive(job)),
 					      .halt = job_alive(job) ? job->halt.later : (struct peer_halt){0},
 					      .in = is_in_epoch(job) ? job->epoch : 0}};
 	if (!job->nlocal)
