@@ -92,7 +92,7 @@ static void coordination(void)
 	struct peer_compare ask = {id, 0x123456789abcdef1, 64, 65};
 	static const char pieces[] = "two pieces, of sixteen bytes ea.",
 			  run[20] = {2, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2};
-	REPORT(PEER_NODE_JOIN, .node_join = {4, 2, 1, 3, id, true, {1, COMMAND_HALT_AFTER, 0}});
+	REPORT(PEER_NODE_JOIN, .node_join = {4, 2, 1, 3, id, true, true, {1, COMMAND_HALT_AFTER, 0}});
 	REPORT(PEER_LEAVE, .leave = PEER_RANKS_FINISHED);
 	REPORT(PEER_REACHED, .save = {.id = id, .level = LEVEL_CAPTURED});
 	REPORT(PEER_FAILED, .save = {.id = id, .rc = -EIO, .text = "the disk"});
@@ -107,6 +107,9 @@ static void coordination(void)
 	REPORT(PEER_SCHEDULE_WANTED, .schedule_wanted = {30, {3, 2, 16, 48, 30, 16, 5, 0, 1000}, 4, 40, 64});
 	REPORT(PEER_SILENT,
 	       .silent = {2, {{0, true, 0, {5, 7}}, {1, false, 0, {6, 7, 0, true, 9, 4096, 0, "reduce"}}}});
+	REPORT(PEER_TENSORS,
+	       .tensors = {.ask = {.rank = 1}, .digest = 7, .n = 2, .next = 2, .heads = (const uint8_t *)pieces});
+	REPORT(PEER_TENSORS, .tensors = {.ask = {1, 0, 9}, .digest = 7, .name = "w", .text = "F32 [10]"});
 	REPORT(PEER_PACE, .pace = {1000, 2, {{0, 7, 5, 3}, {1, 7, 6, 3}}});
 	REPORT(PEER_COMPARED, .compared = {ask, 3, {{0, 5}, {1, 6}, {1, 7}}, ""});
 	ask.count = 1;
@@ -120,6 +123,7 @@ static void coordination(void)
 	ORDER(PEER_INVALIDATE_PLAN, .number = 3);
 	ORDER(PEER_FINISH_STATE, .number = PEER_DISMISSED);
 	ORDER(PEER_LIST_PIECES, .number = 3);
+	ORDER(PEER_LIST_TENSORS, .tensors = {1, 0, 9});
 	ORDER(PEER_WRITE,
 	      .save = {.id = id,
 		       .parts = {.n = 1, .of = {{0, SHARE_MIXED}}, .nruns = 1, .runs = (const uint8_t *)run}});
