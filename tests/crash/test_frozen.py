@@ -14,7 +14,7 @@ from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, a
 
 WORLD, SLOTS = 2, 3
 ELEMENTS, FROZEN = 200_000, 180_000  # 13 leaves of each rank; the change begins in the last but one
-EBADMSG = -74
+EBUSY, EBADMSG = -16, -74
 ARENA_MAGIC = 0x31414e4552414b43
 
 
@@ -157,7 +157,8 @@ def older_step_is_restored():
 def attempt(ranks, step):
     """A save that may come to nothing; what the ranks were told."""
     change(ranks, step)
-    each(ranks, "begin", step, STORAGE, 0)
+    for rank in ranks:  # the slots of the one that has failed may not be free yet
+        until(lambda: rank.ask("begin", step, STORAGE, 0).code != EBUSY, "a slot is free")
     each(ranks, "fence", 0)
     answers = each(ranks, "wait", 0, DURABLE, 60000)
     all_must(ranks, "drop", 0)
