@@ -143,7 +143,7 @@ static bool make_room(struct tables_comparison *c, uint32_t n)
 		room = room ? room * 2 : PEER_TENSORS_LISTED;
 	if (c->disputed || c->nfound + n <= c->room / 2)
 		return !c->disputed;
-	void *grown = room <= TABLES_HEADS_MAX * 4ull ? reallocarray(c->found, room, sizeof(*c->found)) : NULL;
+	void *grown = room <= TABLES_HEADS_MAX * 2ull ? reallocarray(c->found, room, sizeof(*c->found)) : NULL;
 	if (!grown)
 		return false;
 	c->found = grown;
