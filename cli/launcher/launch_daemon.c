@@ -271,8 +271,7 @@ void daemon_tick(struct launch *launch, uint64_t now)
 {
 	if (launch->keeper.owned && !launch->keeper.proc.pid && now >= launch->keeper.start_at)
 		start_daemon(launch);
-	/* Without an arena nobody has joined yet: there is no epoch to go on with. */
-	launch->link.hello.epoch = launch->held.count ? launch->epoch : 0;
+	launch->link.hello.epoch = held_epoch_known(&launch->held, launch->epoch);
 	uplink_tick(&launch->link, now);
 	check_first_greeting(launch, now);
 	if (launch->link.state == UPLINK_UP && recovery_should_ask(&launch->recoveries, now))

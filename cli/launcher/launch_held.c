@@ -72,6 +72,13 @@ static int check(int fd, const struct wire_arena_of *m, struct err *err)
 	return 0;
 }
 
+static bool is_same(const struct held *held, int fd)
+{
+	struct stat was, is;
+	return held->fd >= 0 && !fstat(held->fd, &was) && !fstat(fd, &is) && was.st_dev == is.st_dev &&
+	       was.st_ino == is.st_ino;
+}
+
 int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struct err *err)
 {
 	AUTO_CLOSE int arena = fd;
@@ -84,8 +91,9 @@ int held_take(struct held_all *all, const struct wire_arena_of *m, int fd, struc
 	void *head = mmap(NULL, WINDOW, PROT_READ, MAP_SHARED, arena, 0);
 	if (head == MAP_FAILED)
 		return err_set(err, -errno, "mapping the arena of rank %u: %s", m->rank, err_name(errno));
+	uint32_t before = is_same(held, arena) ? held->before : atomic_load(&((struct arena_head *)head)->entry.joined);
 	drop(all, held);
-	*held = (struct held){.fd = steal_fd(&arena), .rank = m->rank, .size = m->size, .head = head};
+	*held = (struct held){.fd = steal_fd(&arena), .rank = m->rank, .size = m->size, .head = head, .before = before};
 	all->count++;
 	return 0;
 }
@@ -135,6 +143,18 @@ uint32_t held_newest_entered(const struct held_all *all)
 		newest = entered > newest ? entered : newest;
 	}
 	return newest;
+}
+
+/* Without an arena nobody has joined yet. With one a rank may be in an epoch of which its daemon was lost before it told this launcher. */
+uint32_t held_epoch_known(const struct held_all *all, uint32_t told)
+{
+	uint32_t known = all->count ? told : 0;
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++) {
+		uint32_t entered = all->list[i].fd < 0 ? 0 : atomic_load(&all->list[i].head->entry.joined);
+		if (entered > known && entered != all->list[i].before)
+			known = entered;
+	}
+	return known;
 }
 
 bool held_any_joined(const struct held_all *all)

@@ -14,6 +14,8 @@ struct held {
 	uint32_t rank;
 	uint64_t size;
 	const struct arena_head *head; /* ARENA_HEAD bytes */
+	uint32_t
+		before; /* the last epoch that was entered with it before it was held here: by those of another launcher */
 };
 
 struct held_all {
@@ -38,6 +40,8 @@ bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns
 /* The last epoch that the rank has entered; 0: none. Of all of them: the newest. */
 uint32_t held_entered(const struct held_all *all, uint32_t rank);
 uint32_t held_newest_entered(const struct held_all *all);
+/* The highest epoch that those here have been in, where the daemon has told of that one; 0: there is none to go on with. */
+uint32_t held_epoch_known(const struct held_all *all, uint32_t told);
 /* Whether any of them has been in the job: it has entered an epoch or, by a library that does not tell, come to work. Until then it sees no wish. */
 bool held_any_joined(const struct held_all *all);
 /* Whether it has begun a save since. */

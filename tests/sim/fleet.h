@@ -85,6 +85,7 @@ struct fleet_rank {
 	struct client *client;
 	struct rank *rank;  /* in the daemon; NULL while there is none */
 	int fd;             /* its arena, as the launcher holds it */
+	uint32_t entered;   /* the last epoch that was entered with that since this launcher holds it */
 	struct memory *mem; /* the same, mapped by the test */
 	uint32_t wake;      /* of mem, when its levels were looked at */
 	uint64_t born_ns;   /* when this arena was seen first */
@@ -286,8 +287,10 @@ bool fleet_back_by(const struct fleet_rank *r, const struct fleet_epoch *e);
 /* fleet_launcher.c */
 void launcher_begin(struct fleet_node *n, uint32_t processes, bool spare); /* somebody starts a launcher */
 void launcher_greet(struct fleet_node *n);                                 /* it finds the daemon */
-void launcher_hear(struct fleet_node *n);                                  /* what that has to say */
-void launcher_turn(struct fleet_node *n);                                  /* processes that are due are started */
+/* That it says then: what it was told, or what the heads of the arenas that it holds say of its ranks; 0: none. */
+uint32_t launcher_epoch(const struct fleet_node *n);
+void launcher_hear(struct fleet_node *n);               /* what that has to say */
+void launcher_turn(struct fleet_node *n);               /* processes that are due are started */
 void launcher_ended(struct fleet_rank *r, bool retire); /* of a process: it is started again, or given up for good */
 void launcher_leave(struct fleet_node *n);              /* SIGTERM: its ranks are to go to other nodes */
 void launcher_kill(struct fleet_node *n);               /* SIGKILL, and all of its processes end with it */

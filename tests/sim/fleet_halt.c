@@ -93,11 +93,11 @@ static bool is_witnessed(uint32_t epoch)
 	return false;
 }
 
-/* A launcher that has heard of an epoch is taken for one that was there by a daemon that has not seen it begin: nothing is claimed then. */
+/* A launcher that knows of an epoch is taken for one that was there by a daemon that has not seen it begin: nothing is claimed then. */
 void halt_daemon_lost(void)
 {
 	for (unsigned i = 0; i < fleet.n; i++)
-		if (fleet.halt.gone && fleet.nodes[i].heard)
+		if (fleet.halt.gone && (fleet.nodes[i].heard || launcher_epoch(&fleet.nodes[i])))
 			fleet.halt.gone = fleet.halt.seen = false;
 }
 

@@ -89,6 +89,18 @@ static void give_back(struct fleet_node *n, struct job *job)
 	fleet_each(r) if (r->home == n->id && r->rank && r->mem && !r->old) r->held = true;
 }
 
+uint32_t launcher_epoch(const struct fleet_node *n)
+{
+	uint32_t known = 0;
+	fleet_each(r)
+	{
+		bool holds = r->home == n->id && (fleet.elastic ? r->held : r->fd >= 0);
+		known = holds && n->heard > known ? n->heard : known;
+		known = holds && r->entered > known ? r->entered : known;
+	}
+	return known;
+}
+
 void launcher_greet(struct fleet_node *n)
 {
 	struct fleet_assignment *c = &n->assignment;
@@ -105,7 +117,7 @@ void launcher_greet(struct fleet_node *n)
 	struct job *job;
 	if (!n->up || n->launcher || !c->runs)
 		return;
-	fleet_each(r) if (r->home == n->id && r->held) hello.epoch = n->heard;
+	hello.epoch = launcher_epoch(n);
 	struct client *client = client_new();
 	if (job_hello(&n->daemon.jobs, client, &hello, getpid(), &job, &none, &err)) {
 		fleet_trace("node %u: its launcher is refused: %s", n->id, err.text);

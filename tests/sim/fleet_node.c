@@ -451,7 +451,7 @@ void fleet_launch(struct fleet_node *n)
 		launcher_greet(n);
 	if (!n->up || n->launcher || !n->nranks || n->ended)
 		return;
-	fleet_each(r) if (r->home == n->id && r->fd >= 0) hello.epoch = n->heard;
+	hello.epoch = launcher_epoch(n);
 	struct client *client = client_new();
 	if (job_hello(&n->daemon.jobs, client, &hello, getpid(), &job, &none, &err)) {
 		client_free(client); /* it tries again */

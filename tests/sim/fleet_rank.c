@@ -76,6 +76,7 @@ void fleet_drop_arena(struct fleet_rank *r)
 	r->fd = -1;
 	r->slot = -1;
 	r->held = r->old = false;
+	r->entered = 0;
 }
 
 /* Another process may have had it before. */
@@ -98,7 +99,9 @@ static void take_arena(struct fleet_rank *r)
 	SIM_CHECK(!fstat(r->rank->mem->fd, &now) && (r->fd < 0 || !fstat(r->fd, &was)), "fstat");
 	bool same = r->fd >= 0 && was.st_ino == now.st_ino;
 	int slot = same ? r->slot : -1; /* its device goes on */
+	uint32_t entered = same ? r->entered : 0;
 	fleet_drop_arena(r);
+	r->entered = entered;
 	r->fd = dup(r->rank->mem->fd);
 	int rc = memory_adopt(dup(r->fd), FLEET_JOB, &r->mem, &err);
 	SIM_CHECK(!rc, "a rank cannot map its arena: %s", err.text);
@@ -131,6 +134,7 @@ void fleet_born(struct fleet_rank *r, uint32_t id, uint32_t world, uint32_t loca
 				 .pid = fleet.elastic ? PIDS + (int)life : getpid(),
 				 .used = true,
 				 .held = r->held,
+				 .entered = r->entered,
 				 .client = r->client,
 				 .fd = r->fd,
 				 .mem = r->mem,
@@ -311,6 +315,7 @@ static void listen_join(struct fleet_rank *r)
 	fleet_joined(r, &m);
 	r->joined = true;
 	r->epoch = m.epoch;
+	r->entered = m.epoch;
 	wire_joined_free(&m);
 }
 

@@ -97,6 +97,43 @@ Test(launch_held, tells_which_epochs_ranks_have_entered)
 	held_free(&all);
 }
 
+Test(launch_held, knows_an_epoch_that_it_was_not_told)
+{
+	struct wire_arena_of m = {.rank = 0, .size = ARENA_HEAD};
+	struct arena_head *head;
+	struct err err = {""};
+	held_init(&all);
+	cr_expect_eq(held_epoch_known(&all, 7), 0, "nobody has joined yet");
+	cr_assert_eq(held_take(&all, &m, make_arena(ARENA_HEAD, F_SEAL_SHRINK, &head), &err), 0);
+	cr_expect_eq(held_epoch_known(&all, 7), 7);
+	head->entry.joined = 6;
+	cr_expect_eq(held_epoch_known(&all, 7), 7);
+	head->entry.joined = 8;
+	cr_expect_eq(held_epoch_known(&all, 7), 8, "its daemon was lost before it told that");
+	cr_expect_eq(held_epoch_known(&all, 0), 8);
+	cr_assert_eq(held_take(&all, &m, dup(all.list[0].fd), &err), 0);
+	cr_expect_eq(held_epoch_known(&all, 0), 8, "a daemon that was started again has handed out the same");
+	held_free(&all);
+	held_init(&all);
+	munmap(head, sizeof(*head));
+}
+
+Test(launch_held, takes_what_others_have_entered_for_theirs)
+{
+	struct wire_arena_of m = {.rank = 0, .size = ARENA_HEAD};
+	struct arena_head *head;
+	struct err err = {""};
+	int fd = make_arena(ARENA_HEAD, F_SEAL_SHRINK, &head);
+	held_init(&all);
+	head->entry.joined = 8;
+	cr_assert_eq(held_take(&all, &m, fd, &err), 0);
+	cr_expect_eq(held_epoch_known(&all, 0), 0, "a launcher that has ended held it then");
+	head->entry.joined = 9;
+	cr_expect_eq(held_epoch_known(&all, 0), 9);
+	munmap(head, sizeof(*head));
+	held_free(&all);
+}
+
 Test(launch_held, replaces_an_arena)
 {
 	struct wire_arena_of m = {.rank = 1, .size = ARENA_HEAD};
