@@ -215,8 +215,10 @@ static bool is_checked(struct leaf_reader *r, unsigned ms)
 	LOCK_SCOPE(&r->lock);
 	if (s->stage == STAGE_READ && ms) {
 		struct timespec ts;
-		uint64_t until = clock_now() + ms * CLOCK_NS_PER_MS;
-		ts = (struct timespec){(time_t)(until / CLOCK_NS_PER_S), (long)(until % CLOCK_NS_PER_S)};
+		clock_gettime(CLOCK_MONOTONIC, &ts); /* of the threads, not of the simulated world */
+		uint64_t until = (uint64_t)ts.tv_nsec + ms * CLOCK_NS_PER_MS;
+		ts.tv_sec += (time_t)(until / CLOCK_NS_PER_S);
+		ts.tv_nsec = (long)(until % CLOCK_NS_PER_S);
 		pthread_cond_clockwait(&r->checked, &r->lock, CLOCK_MONOTONIC, &ts);
 	}
 	return s->stage == STAGE_CHECKED;
