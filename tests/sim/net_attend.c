@@ -3,7 +3,6 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "cluster/link/neighbours.h"
 #include "world.h"
 
 #define KEEP_NS (10 * CLOCK_NS_PER_S) /* the kernels tell of a session without a way */
@@ -58,10 +57,18 @@ static void spread(struct net *net, enum frame_kind kind, const struct rumour *r
 		tell(net, node, kind, rumour);
 }
 
+/* They are asked for with each look at each session. */
+static const unsigned *neighbours(struct net *net)
+{
+	if (net->neighbours_at != net_world.changes)
+		neighbours_find(net_world.n, net->self, has_session, net, net->neighbours);
+	net->neighbours_at = net_world.changes;
+	return net->neighbours;
+}
+
 static void tell_on(struct net *net, unsigned from, enum frame_kind kind, const struct rumour *rumour)
 {
-	unsigned found[NEIGHBOURS];
-	neighbours_find(net_world.n, net->self, has_session, net, found);
+	const unsigned *found = neighbours(net);
 	for (unsigned i = 0; i < NEIGHBOURS; i++)
 		if (found[i] != from)
 			tell(net, found[i], kind, rumour);
@@ -140,13 +147,10 @@ static void spread_doubt(struct net *net, unsigned of)
 	spread(net, FRAME_DOUBT, &rumour);
 }
 
-bool attend_is_neighbour(const struct net *net, unsigned node)
+bool attend_is_neighbour(struct net *net, unsigned node)
 {
-	unsigned found[NEIGHBOURS];
-	if (net_world.alone)
-		return false;
-	neighbours_find(net_world.n, net->self, has_session, net, found);
-	return found[0] == node || found[1] == node;
+	const unsigned *found = net_world.alone ? NULL : neighbours(net);
+	return found && (found[0] == node || found[1] == node);
 }
 
 bool attend_lost_its_way(const struct net *net, struct side *me, unsigned node)

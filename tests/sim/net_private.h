@@ -7,6 +7,7 @@
 #include "net_sim.h"
 
 #include "cluster/link/liveness.h"
+#include "cluster/link/neighbours.h"
 #include "cluster/link/parking.h"
 #include "cluster/link/rumours.h"
 
@@ -79,6 +80,9 @@ struct net {
 	unsigned self;
 	int fd; /* to be watched; nothing ever happens to it */
 	bool dead;
+	unsigned
+		neighbours[NEIGHBOURS]; /* as long as there are the sessions that there were at that count of changes */
+	uint64_t neighbours_at;
 	uint64_t timeout_ns;
 	uint64_t polled_ns, stalled_ns;     /* last, and when it was last polled after a pause that others notice */
 	uint64_t heard_last[NET_SIM_NODES]; /* in the session that ended last */
@@ -116,6 +120,7 @@ struct net_world {
 	bool cut[NET_SIM_NODES][NET_SIM_NODES];
 	uint64_t rate[NET_SIM_NODES][NET_SIM_NODES], busy_ns[NET_SIM_NODES][NET_SIM_NODES];
 	uint64_t numbers;
+	uint64_t changes; /* of who has a session with whom */
 	struct net_faults faults;
 	struct net_stale stale;
 	uint64_t park_ns;
@@ -153,7 +158,7 @@ void attend_polled(struct net *net);
 bool attend_look(struct net *net, struct session *s);
 /* Whether there was no way for so long that the kernels tell. */
 bool attend_lost_its_way(const struct net *net, struct side *me, unsigned node);
-bool attend_is_neighbour(const struct net *net, unsigned node);
+bool attend_is_neighbour(struct net *net, unsigned node);
 /* The session that has ended had a connection: others are told. */
 void attend_lost(struct net *net, unsigned node);
 /* The other side of a session hears which nodes were lost lately. */

@@ -89,6 +89,7 @@ void leave(struct net *net, struct session *s, struct list *ops, bool told, int 
 {
 	struct side *me = side_of(s, net->self), *you = other_of(s, net->self);
 	me->state = SIDE_GONE;
+	net_world.changes++;
 	drop_frames(me);
 	close_regions(net, you->node);
 	abandon_parts(s, (unsigned)(me - s->side));

@@ -46,7 +46,6 @@
  * ask what is due, which then means another run. CKPT_SIM_STALE=N: with N in 1000 messages one comes that is over (test_stale.c).
  * timeout: 900 */
 #include "base/clock.h"
-#include "base/failpoint.h"
 #include "base/log.h"
 #include "fleet.h"
 #include "net_sim.h"
@@ -431,10 +430,6 @@ int main(int argc, char **argv)
 	log_init("sim");
 	if (!getenv("CKPT_LOG"))
 		log_set_level(LOG_ERROR);
-#ifdef CKPT_FAILPOINTS
-	struct err err;
-	failpoint_arm("memory.prefault=error:ENOMEM", &err); /* pages that nobody touches cost the most */
-#endif
 	for (uint64_t seed = first; seed < first + count; seed++)
 		run(seed);
 	return report(first, count);
