@@ -60,9 +60,14 @@ VARIANTS = [
 ]
 
 
+# Simulations of many seeds: all of them run as installed, in a third of the time, and so many of them with sanitizers. At night all do.
+SANITIZED_SEEDS = {"cluster": 150, "directory": 100, "hand_over": 3, "save": 20}
+
+
 class Test:
-    def __init__(self, suite, name, command, source=None, env=None):
+    def __init__(self, suite, name, command, source=None, env=None, preset=None):
         self.suite, self.name, self.command, self.env = suite, name, command, env or {}
+        self.preset = preset or SUITES[suite][0]
         self.timeout, self.alone = demands(source) if source else (UNIT_TIMEOUT, False)
 
 
@@ -91,7 +96,11 @@ def find_tests(root, suite):
     elif suite in ("sim", "stress"):
         for source in sorted(here.glob("test_*.c")):
             noun = source.stem.removeprefix("test_")
-            yield Test(suite, source.stem, [programs / f"{suite}_{noun}"], source)
+            seeds = SANITIZED_SEEDS.get(noun) if suite == "sim" and not os.environ.get("CKPT_NIGHTLY") else None
+            if seeds:
+                yield Test(suite, source.stem, [root / "build/release/bin" / f"sim_{noun}"], source, preset="release")
+            more = ["1", str(seeds)] if seeds else []
+            yield Test(suite, source.stem + ("-sanitized" if seeds else ""), [programs / f"{suite}_{noun}", *more], source)
     else:
         for script in sorted(p for pattern in ("test[_-]*", "*/test[_-]*") for p in here.glob(pattern) if p.is_file()):
             interpreter = {".py": ["python3"], ".sh": ["bash"]}.get(script.suffix, [])
@@ -99,8 +108,7 @@ def find_tests(root, suite):
 
 
 def environment(root, test, tmp, reports):
-    preset = SUITES[test.suite][0]
-    programs = root / "build" / preset / "bin"
+    programs = root / "build" / test.preset / "bin"
     env = dict(os.environ, TMPDIR=str(tmp), CKPT_BUILD=str(programs), PATH=f"{programs}:{os.environ['PATH']}")
     env["PYTHONPATH"] = f"{root}/tests/lib"
     env["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -407,15 +415,21 @@ def run_timed(root, test, prefix):
     return test, cases, details, time.monotonic() - begin, busy_seconds() - busy
 
 
+def names_of(test):
+    """By which a test is called for; the part of a simulation with sanitizers comes with it."""
+    whole = test.name.removesuffix("-sanitized")
+    return {test.name, test.name.removeprefix("test_"), whole, whole.removeprefix("test_")}
+
+
 def wanted_tests(root, wanted):
     suite, _, name = wanted.partition("/")
-    return [test for test in find_tests(root, suite) if not name or name in (test.name, test.name.removeprefix("test_"))]
+    return [test for test in find_tests(root, suite) if not name or name in names_of(test)]
 
 
 def run_all(root, tests, prefix, count):
     """Yields what run_timed returns, as it comes. Those that want the machine for themselves are last."""
     def submit(pool, test):
-        return pool.submit(run_timed, root, test, prefix if SUITES[test.suite][0] != "release" else [])
+        return pool.submit(run_timed, root, test, prefix if test.preset != "release" else [])
 
     context = multiprocessing.get_context("fork")
     for alone in (False, True):
