@@ -44,6 +44,16 @@ static int open_file(const char *path)
 	return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
 }
 
+/* A line that an earlier life of the daemon was killed in is ended: what comes is on lines of its own. */
+static int end_last_line(int fd, const char *path, uint64_t size)
+{
+	char last = '\n';
+	AUTO_CLOSE int read_fd = size ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+	if (read_fd < 0 || pread(read_fd, &last, 1, (off_t)size - 1) != 1 || last == '\n')
+		return 0;
+	return write(fd, "\n", 1) == 1 ? 0 : -errno;
+}
+
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
 
 static void complain(struct spanlog *log, const char *what, int rc)
@@ -135,7 +145,9 @@ int spanlog_open(const char *path, const char *node, uint64_t file_max, struct s
 	snprintf(log->path, sizeof(log->path), "%s", path);
 	snprintf(log->node, sizeof(log->node), "%s", node);
 	log->fd = open_file(path);
-	int rc = log->fd < 0 ? log->fd : fstat(log->fd, &st) < 0 ? -errno : 0;
+	int rc = log->fd < 0               ? log->fd
+		 : fstat(log->fd, &st) < 0 ? -errno
+					   : end_last_line(log->fd, path, (uint64_t)st.st_size);
 	if (rc) {
 		err_set(err, rc, "--span-log %s: %s", path, rc == -EINVAL ? "it is no file" : err_name(rc));
 		goto fail;

@@ -54,7 +54,8 @@ int journal_put(struct campaign_journal *journal, json_t *line, struct err *err)
 	return err_set(err, rc, "the journal cannot be written: %s", err_name(rc));
 }
 
-int journal_read(const char *path, int (*fn)(void *arg, const json_t *line), void *arg, struct err *err)
+/* cut: lines in which their writer was killed are passed over, wherever they stand. */
+static int read_lines(const char *path, bool cut, int (*fn)(void *arg, const json_t *line), void *arg, struct err *err)
 {
 	AUTO_FREE char *text = NULL;
 	size_t room = 0, number = 0;
@@ -65,13 +66,26 @@ int journal_read(const char *path, int (*fn)(void *arg, const json_t *line), voi
 	for (ssize_t n; !rc && (n = getline(&text, &room, f)) > 0 && text[n - 1] == '\n';) {
 		json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 		number++;
-		rc = line ? fn(arg, line) : err_set(err, -EBADMSG, "%s: line %zu is no JSON", path, number);
+		if (line)
+			rc = fn(arg, line);
+		else if (!cut || text[0] != '{')
+			rc = err_set(err, -EBADMSG, "%s: line %zu is no JSON", path, number);
 		json_decref(line);
 	}
 	if (!rc && !feof(f) && ferror(f))
 		rc = err_set(err, -EIO, "%s cannot be read behind line %zu", path, number);
 	fclose(f);
 	return rc;
+}
+
+int journal_read(const char *path, int (*fn)(void *arg, const json_t *line), void *arg, struct err *err)
+{
+	return read_lines(path, false, fn, arg, err);
+}
+
+int journal_read_spans(const char *path, int (*fn)(void *arg, const json_t *line), void *arg, struct err *err)
+{
+	return read_lines(path, true, fn, arg, err);
 }
 
 bool journal_is(const json_t *line, const char *event)

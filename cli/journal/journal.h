@@ -41,6 +41,8 @@ int journal_put(struct campaign_journal *journal, json_t *line, struct err *err)
 
 /* Each line in order; a last one that is not whole is passed over. fn returns an error to stop. */
 int journal_read(const char *path, int (*fn)(void *arg, const json_t *line), void *arg, struct err *err);
+/* The same of a daemon's span log, in which a line may be cut where the daemon was killed: such a one is passed over, too. */
+int journal_read_spans(const char *path, int (*fn)(void *arg, const json_t *line), void *arg, struct err *err);
 bool journal_is(const json_t *line, const char *event);
 uint64_t journal_number(const json_t *line, const char *key);
 /* Of its begin: on how many nodes, at least 1. */

@@ -339,7 +339,7 @@ static int judge_spans(struct judge *j, uint32_t node, struct err *err)
 	for (size_t i = 0; !rc && i < sizeof(logs) / sizeof(logs[0]); i++) {
 		path_of(j, node, logs[i], path);
 		j->node = node;
-		rc = !i && access(path, F_OK) ? 0 : journal_read(path, judge_recovery, j, err);
+		rc = !i && access(path, F_OK) ? 0 : journal_read_spans(path, judge_recovery, j, err);
 	}
 	return rc;
 }

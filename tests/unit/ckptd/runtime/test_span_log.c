@@ -123,6 +123,19 @@ Test(spanlog, lines_are_added_to_a_file_that_is_there)
 	cr_assert_eq(lines_of("spans"), 2u);
 }
 
+/* Its writer was killed in the middle of a line. */
+Test(spanlog, a_line_that_was_cut_does_not_spoil_the_next)
+{
+	scratch_write(dir, "spans", "{\"s", 3);
+	start(SPANLOG_FILE_MAX);
+	spanlog_save(spans, "main", &failed);
+	spanlog_close(spans);
+	size_t size;
+	AUTO_FREE char *text = scratch_read(dir, "spans", &size);
+	cr_assert_eq(lines_of("spans"), 2u);
+	cr_assert_eq(memcmp(text, "{\"s\n{\"", 6), 0);
+}
+
 Test(spanlog, a_full_file_gives_way_to_a_new_one_and_only_one_is_kept)
 {
 	enum { LINES = 40, MAX = 2000 };

@@ -185,7 +185,9 @@ Test(campaign_judge, no_span_escapes)
 	snprintf(spans + sizeof(spans) - 300, 300, "{}\n%s", RECOVERY("9", "9000", "null"));
 	put("spans", spans);
 	cr_expect_str_eq(judge(DURABLE("10") END), "restored ", "behind a line of any length");
-	put("spans", "{\n" RECOVERY("9", "9000", "null"));
+	put("spans", "{\"s\n" RECOVERY("9", "9000", "null"));
+	cr_expect_str_eq(judge(DURABLE("10") END), "restored ", "behind a line in which its writer was killed");
+	put("spans", "no JSON\n" RECOVERY("9", "9000", "null"));
 	put("journal", DURABLE("10") END);
 	cr_expect_eq(campaign_judge(folder, found, &err), -EBADMSG);
 	cr_expect(strstr(err.text, "spans: line 1 is no JSON"), "%s", err.text);
