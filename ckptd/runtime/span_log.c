@@ -29,6 +29,7 @@ struct spanlog {
 	int fd;
 	uint64_t size;
 	bool complained;
+	bool cut; /* the file ends within a line: what comes begins on one of its own */
 };
 
 /* -EINVAL: there is something else than a file, such as a FIFO, for whose reader nobody waits (-ENXIO). */
@@ -44,14 +45,12 @@ static int open_file(const char *path)
 	return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
 }
 
-/* A line that an earlier life of the daemon was killed in is ended: what comes is on lines of its own. */
-static int end_last_line(int fd, const char *path, uint64_t size)
+/* An earlier life of the daemon was killed while it wrote. */
+static bool is_cut(const char *path, uint64_t size)
 {
 	char last = '\n';
-	AUTO_CLOSE int read_fd = size ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
-	if (read_fd < 0 || pread(read_fd, &last, 1, (off_t)size - 1) != 1 || last == '\n')
-		return 0;
-	return write(fd, "\n", 1) == 1 ? 0 : -errno;
+	AUTO_CLOSE int fd = size ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+	return fd >= 0 && pread(fd, &last, 1, (off_t)size - 1) == 1 && last != '\n';
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------ */
@@ -79,6 +78,25 @@ static void rotate(struct spanlog *log)
 	close(log->fd);
 	log->fd = fd;
 	log->size = 0;
+	log->cut = false;
+}
+
+/* False: only a part of it, or nothing, is there. */
+static bool write_bytes(struct spanlog *log, const uint8_t *data, size_t len)
+{
+	for (size_t at = 0; at < len;) {
+		ssize_t n = write(log->fd, data + at, len - at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			complain(log, "cannot write", n < 0 ? -errno : -EIO);
+			return false;
+		}
+		at += (size_t)n;
+		log->size += (size_t)n;
+		log->cut = data[at - 1] != '\n';
+	}
+	return true;
 }
 
 static void write_all(struct spanlog *log, const struct wbuf *lines)
@@ -87,18 +105,8 @@ static void write_all(struct spanlog *log, const struct wbuf *lines)
 		rotate(log);
 	if (log->size && log->size + lines->len > log->file_max)
 		return; /* could not be rotated: the bound holds */
-	for (size_t at = 0; at < lines->len;) {
-		ssize_t n = write(log->fd, lines->data + at, lines->len - at);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			complain(log, "cannot write", n < 0 ? -errno : -EIO);
-			return;
-		}
-		at += (size_t)n;
-		log->size += (size_t)n;
-	}
-	log->complained = false;
+	if ((!log->cut || write_bytes(log, (const uint8_t *)"\n", 1)) && write_bytes(log, lines->data, lines->len))
+		log->complained = false;
 }
 
 static void *run(void *arg)
@@ -145,14 +153,13 @@ int spanlog_open(const char *path, const char *node, uint64_t file_max, struct s
 	snprintf(log->path, sizeof(log->path), "%s", path);
 	snprintf(log->node, sizeof(log->node), "%s", node);
 	log->fd = open_file(path);
-	int rc = log->fd < 0               ? log->fd
-		 : fstat(log->fd, &st) < 0 ? -errno
-					   : end_last_line(log->fd, path, (uint64_t)st.st_size);
+	int rc = log->fd < 0 ? log->fd : fstat(log->fd, &st) < 0 ? -errno : 0;
 	if (rc) {
 		err_set(err, rc, "--span-log %s: %s", path, rc == -EINVAL ? "it is no file" : err_name(rc));
 		goto fail;
 	}
 	log->size = (uint64_t)st.st_size;
+	log->cut = is_cut(path, log->size);
 	rc = start_thread(log);
 	if (rc) {
 		err_set(err, rc, "span log: cannot start its thread: %s", err_name(rc));

@@ -8,8 +8,10 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static char dir[SCRATCH_MAX], file[SCRATCH_MAX + 16];
@@ -134,6 +136,30 @@ Test(spanlog, a_line_that_was_cut_does_not_spoil_the_next)
 	AUTO_FREE char *text = scratch_read(dir, "spans", &size);
 	cr_assert_eq(lines_of("spans"), 2u);
 	cr_assert_eq(memcmp(text, "{\"s\n{\"", 6), 0);
+}
+
+/* A full disk keeps no daemon from starting, nor spoils what is written when there is room again. */
+Test(spanlog, what_a_full_disk_has_cut_does_not_spoil_the_next)
+{
+	struct rlimit room, full;
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &room), 0);
+	full = (struct rlimit){10, room.rlim_max};
+	signal(SIGXFSZ, SIG_IGN);
+	start(SPANLOG_FILE_MAX);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &full), 0);
+	spanlog_save(spans, "main", &failed);
+	spanlog_close(spans);
+	cr_assert_eq(scratch_size(dir, "spans"), 10u);
+	start(SPANLOG_FILE_MAX);
+	spanlog_close(spans);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &room), 0);
+	start(SPANLOG_FILE_MAX);
+	spanlog_save(spans, "main", &failed);
+	spanlog_close(spans);
+	size_t size;
+	AUTO_FREE char *text = scratch_read(dir, "spans", &size);
+	cr_assert_eq(lines_of("spans"), 2u);
+	cr_assert_eq(memcmp(text + 10, "\n{\"", 3), 0);
 }
 
 Test(spanlog, a_full_file_gives_way_to_a_new_one_and_only_one_is_kept)
