@@ -40,7 +40,7 @@ bool held_at_work(const struct held_all *all, uint32_t rank, uint64_t started_ns
 /* The last epoch that the rank has entered; 0: none. Of all of them: the newest. */
 uint32_t held_entered(const struct held_all *all, uint32_t rank);
 uint32_t held_newest_entered(const struct held_all *all);
-/* The highest epoch that those here have been in, where the daemon has told of that one; 0: there is none to go on with. */
+/* The epoch that the daemon told, or a later one that a rank has entered since this launcher holds its arena; 0: no arena is held. */
 uint32_t held_epoch_known(const struct held_all *all, uint32_t told);
 /* Whether any of them has been in the job: it has entered an epoch or, by a library that does not tell, come to work. Until then it sees no wish. */
 bool held_any_joined(const struct held_all *all);
