@@ -39,6 +39,7 @@ enum {
 	TICK_REST_MS = 500, /* nobody has given it anything to do */
 	STOP_MS = 10000,
 	LATE_MS = 2000,
+	COPY_MS = 1000, /* for what is being copied */
 	JOIN_MS = 60000,
 	CHECK_MS = 2000
 };
@@ -334,11 +335,22 @@ static void abandon_saves(struct server *s, bool late)
 		hosts_abandon(&s->daemon.control);
 }
 
+/* A copy ends soon; its fence may be a step of the training away. */
+static void end_open_saves(struct server *s, bool leave)
+{
+	list_for(node, &s->daemon.jobs.list) {
+		struct job *job = list_entry(node, struct job, link);
+		if (saves_end_open(&job->saves, leave))
+			host_leave_directories(&s->daemon.control, job->name);
+	}
+}
+
 /* A commit in flight is brought to its end, and the newest checkpoint is read back. What takes longer than the deadline is left as a
  * crash would leave it. */
 static bool finish_work(struct server *s)
 {
 	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS), late = deadline - LATE_MS * CLOCK_NS_PER_MS;
+	uint64_t copied = clock_deadline(COPY_MS * CLOCK_NS_PER_MS);
 	list_for(node, &s->daemon.jobs.list)
 		restore_cancel(&list_entry(node, struct job, link)->restore); /* nobody waits for it any more */
 	spills_abandon(&s->daemon.jobs, NULL);
@@ -346,6 +358,7 @@ static bool finish_work(struct server *s)
 		uint64_t now = clock_now();
 		if (now >= deadline)
 			return false;
+		end_open_saves(s, now >= copied);
 		abandon_saves(s, now >= late);
 		struct pollfd fds[4] = {
 			{.fd = s->daemon.storage.disk ? disk_event_fd(s->daemon.storage.disk) : -1, .events = POLLIN},

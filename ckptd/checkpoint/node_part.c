@@ -46,6 +46,7 @@ void node_part_fail(struct node_part *c, int rc, const char *what)
 	c->rc = rc;
 	err_set(&c->err, rc, "%s of %s/%s failed: %s", what, c->job, c->name, err_name(rc));
 	denied_dir(c->disk, c->dir >= 0 ? c->dir : c->job_dir >= 0 ? c->job_dir : c->root, rc, &c->err);
+	node_part_stop_files(c); /* which nothing would arrive for any more */
 }
 
 static bool is_cleanup(enum node_part_state state)
@@ -328,11 +329,37 @@ void node_part_write(struct node_part *c, bool only_compare, uint64_t maker, con
 	node_part_set_state(c, NODE_PART_FIND_JOB);
 }
 
+bool node_part_waits(const struct node_part *c)
+{
+	if (c->state == NODE_PART_DATA)
+		return node_part_files_wait(c);
+	return c->state == NODE_PART_DIGESTS && !c->digests_ready;
+}
+
+/* What it waited for has come. */
+static void end_wait(struct node_part *c)
+{
+	uint64_t now = clock_now();
+	if (!node_part_waits(c))
+		return;
+	c->waited_ns += now - c->progress_ns;
+	c->progress_ns = now;
+}
+
+void node_part_arrived(struct node_part *c)
+{
+	if (c->rc || c->state != NODE_PART_DATA)
+		return;
+	end_wait(c);
+	node_part_resume_files(c);
+}
+
 void node_part_digests_ready(struct node_part *c)
 {
-	c->digests_ready = true;
 	if (c->rc)
 		return;
+	end_wait(c);
+	c->digests_ready = true;
 	if (c->state == NODE_PART_DATA)
 		node_part_resume_files(c);
 	else if (c->state == NODE_PART_DIGESTS)

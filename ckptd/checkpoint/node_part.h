@@ -9,8 +9,8 @@
  *  - What failed is deleted only by order of who had the directory made (node_part_clear): nobody else can know that it does not become
  *    a checkpoint.
  *
- * DATA: files are written while they are still being digested, packed where that is wanted and pays (checkpoint/node_part_compress.c). A file
- * that is as in the previous checkpoint (checkpoint/previous.h) is linked to it instead. That is known once the digests are there; until
+ * DATA: files are written while their slots are still being filled, as far as these are; packed where that is wanted and pays
+ * (checkpoint/node_part_compress.c), each when all of it is there. A file that is as in the previous checkpoint (checkpoint/previous.h) is linked to it instead. That is known once the digests are there; until
  * then a file that had not changed in the previous checkpoint either stands back, and the others are written.
  *
  * NOTICE: when a file was packed, or a packed one linked, a file is written that makes PyTorch's reader refuse the directory. It does not see packed
@@ -61,6 +61,9 @@ enum { NODE_PART_WRITERS = 4 }; /* files in flight */
 struct node_part_rank {
 	struct memory *mem;
 	uint32_t slot;
+	bool arriving; /* the slot is still being filled */
+	uint64_t
+		arrived; /* while it is: below that, from the slot's start, nothing of it changes any more; see node_part_arrived */
 	const uint64_t *leaves; /* layout.nleaves, valid once node_part_digests_ready was called */
 	/* Set by the part: what of it is written. */
 	const struct layout *layout;
@@ -114,6 +117,7 @@ struct node_part {
 	uint64_t linked_bytes, linked_files; /* of these: not written, but linked */
 	struct peer_part part;               /* from PREPARED on: what MANIFEST.json is to say of this node */
 	uint64_t progress_ns; /* when an operation or a whole file last ended (parts of files are bounded) */
+	uint64_t waited_ns;   /* with nothing to write, for what was still to arrive in the slots */
 
 	bool already;   /* it was there, and is what this part would have written */
 	uint64_t maker; /* of the directory, as in name_work() */
@@ -142,6 +146,10 @@ struct node_part {
 int node_part_start(struct node_part *c);
 /* The directory is there. only_compare: it is a checkpoint. Of what other nodes have, too, it writes its `parts`. */
 void node_part_write(struct node_part *c, bool only_compare, uint64_t maker, const struct share_parts *parts);
+/* More has arrived: ranks[].arriving and .arrived say what. */
+void node_part_arrived(struct node_part *c);
+/* There is nothing to write until more arrives. */
+bool node_part_waits(const struct node_part *c);
 /* The digests of all ranks have been compared and stand in ranks[].leaves. */
 void node_part_digests_ready(struct node_part *c);
 /* MANIFEST.json stands. Unless the part is prepared nothing happens. */

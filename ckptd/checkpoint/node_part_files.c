@@ -44,6 +44,22 @@ static void file_moved(struct writer *w)
 	c->progress_ns = clock_now();
 }
 
+/* Bytes of the slot, from its start, that nothing writes to any more. */
+static uint64_t arrived(const struct node_part_rank *rank)
+{
+	return rank->arriving ? rank->arrived : UINT64_MAX;
+}
+
+static uint64_t file_ready(const struct writer *w, const struct writer_extent *e)
+{
+	const struct node_part_file *f = list_entry(w, struct node_part_file, writer);
+	if (e == &w->extents[0]) /* its head */
+		return e->len;
+	uint64_t at = (uint64_t)((const uint8_t *)e->buf - memory_slot(f->rank->mem, f->rank->slot));
+	uint64_t have = arrived(f->rank);
+	return have > at ? min_u64(have - at, e->len) : 0;
+}
+
 /* The first span of its data is an extent of the writer itself. */
 static void place_data(struct node_part_file *f)
 {
@@ -69,6 +85,7 @@ void node_part_write_plain(struct node_part *c, struct node_part_file *f)
 	w->throttle = c->throttle;
 	w->bucket = c->bucket;
 	w->moved = file_moved;
+	w->ready = f->rank->arriving ? file_ready : NULL;
 	data_name(c, f, w->name);
 	w->extents[0] = (struct writer_extent){head->data, 0, head->len};
 	w->size = head->len + lf->data_size;
@@ -175,34 +192,38 @@ static int start_sidecar(struct node_part *c, struct node_part_file *f)
 
 /* ---- the order ------------------------------------------------------------------------------------------------------ */
 
-/* In DATA those that stand back come last, and not before the digests do. */
-static struct node_part_file *next_file(struct node_part *c)
+/* Its turn has come, and it cannot begin: it may be linked, once the digests tell; or it is packed as a whole. */
+static bool stands_back(const struct node_part *c, const struct node_part_file *f)
 {
-	uint32_t end = c->state == NODE_PART_DATA ? 2 * c->nfiles : c->nfiles;
-	while (c->started < end) {
-		bool late = c->started >= c->nfiles;
-		if (late && !c->digests_ready)
-			return NULL;
-		struct node_part_file *f = &c->cfiles[c->started++ % c->nfiles];
-		if (c->state != NODE_PART_DATA || f->late == late)
-			return f;
-	}
-	return NULL;
+	const struct layout_file *lf = node_part_layout_file(f);
+	if (c->state != NODE_PART_DATA)
+		return false;
+	return f->late ? !c->digests_ready : c->packing && arrived(f->rank) < lf->slot_at + lf->data_size;
 }
 
-static bool any_late(const struct node_part *c)
+/* In DATA the late ones come last. NULL: there are no more, or the next stands back. */
+static struct node_part_file *next_file(struct node_part *c, bool *waits)
 {
-	for (uint32_t i = 0; c->state == NODE_PART_DATA && i < c->nfiles; i++)
-		if (c->cfiles[i].late)
-			return true;
-	return false;
+	uint32_t end = c->state == NODE_PART_DATA ? 2 * c->nfiles : c->nfiles;
+	for (; c->started < end; c->started++) {
+		struct node_part_file *f = &c->cfiles[c->started % c->nfiles];
+		if (c->state == NODE_PART_DATA && f->late != (c->started >= c->nfiles))
+			continue;
+		*waits = stands_back(c, f);
+		if (*waits)
+			return NULL;
+		c->started++;
+		return f;
+	}
+	return NULL;
 }
 
 /* Keeps NODE_PART_WRITERS files in flight; when all are done, or after an error when none is left, goes on. */
 static void start_files(struct node_part *c)
 {
 	struct node_part_file *f;
-	while (!c->rc && c->in_flight < NODE_PART_WRITERS && (f = next_file(c))) {
+	bool waits = false;
+	while (!c->rc && c->in_flight < NODE_PART_WRITERS && (f = next_file(c, &waits))) {
 		c->in_flight++;
 		int rc = c->state == NODE_PART_DATA ? start_data(c, f) : start_sidecar(c, f);
 		if (rc) {
@@ -210,15 +231,24 @@ static void start_files(struct node_part *c)
 			node_part_fail(c, rc, f->writer.name);
 		}
 	}
-	if (c->in_flight || (!c->rc && !c->digests_ready && any_late(c)))
+	if (c->in_flight || (!c->rc && waits))
 		return;
 	node_part_advance(c, c->rc);
 }
 
 void node_part_resume_files(struct node_part *c)
 {
-	if (c->in_flight < NODE_PART_WRITERS && c->started >= c->nfiles)
-		start_files(c);
+	for (uint32_t i = 0; i < c->nfiles; i++)
+		writer_more(&c->cfiles[i].writer);
+	start_files(c);
+}
+
+bool node_part_files_wait(const struct node_part *c)
+{
+	uint32_t starved = 0;
+	for (uint32_t i = 0; i < c->nfiles; i++)
+		starved += writer_starved(&c->cfiles[i].writer);
+	return starved == c->in_flight;
 }
 
 static void stop_file(struct node_part_file *f, int rc)

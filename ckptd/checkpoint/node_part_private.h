@@ -35,8 +35,10 @@ int node_part_collect_files(struct node_part *c);
 int node_part_choose_files(struct node_part *c, const struct share_parts *parts);
 /* Writes the data files or the sidecars (by state); node_part_advance when all have ended. */
 void node_part_write_files(struct node_part *c);
-/* The digests are there: data files that stood back for them have their turn. */
+/* In DATA: more has arrived, or the digests are there. What waited for it goes on. */
 void node_part_resume_files(struct node_part *c);
+/* In DATA: nothing of it is on its way to storage. */
+bool node_part_files_wait(const struct node_part *c);
 /* Data files that wait under a limit end now, with c->rc. True: nothing is in flight that would go on. */
 bool node_part_stop_files(struct node_part *c);
 int node_part_encode_sidecars(struct node_part *c);

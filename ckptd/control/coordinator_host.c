@@ -82,6 +82,13 @@ bool hosts_at_work(const struct control *control)
 	return set_aside_at_work(control);
 }
 
+void host_leave_directories(struct control *control, const char *job)
+{
+	struct coordinator_host *host = host_find(control, job);
+	if (host)
+		directories_abandon(&host->directories);
+}
+
 void hosts_abandon(struct control *control)
 {
 	list_for(node, &control->hosts) {

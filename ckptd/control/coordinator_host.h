@@ -45,6 +45,8 @@ void hosts_tick(struct control *control, uint64_t now);
 bool hosts_at_work(const struct control *control);
 /* Of jobs on several nodes: their directories are left as they are, since the daemon ends and what they wait for does not come. */
 void hosts_abandon(struct control *control);
+/* The same of one job, wherever its ranks are. */
+void host_leave_directories(struct control *control, const char *job);
 void hosts_free(struct control *control);
 
 /* This daemon has that directory of the job made, and has not given it up: `name` as name_work() writes it. */

@@ -10,14 +10,19 @@
 
 /* ---- persist-every ----------------------------------------------------------------------------------------------- */
 
+/* A reload may have made the interval shorter. */
+static bool next_is_due(const struct saves *saves)
+{
+	return !saves->until_due || saves->until_due >= saves->of.policy->persist_every || *saves->of.stop;
+}
+
 /* Once per save, in the order in which they are copied. */
 static void take_number(struct saves *saves, struct snapshot *s)
 {
 	if (s->due || s->passed_over)
 		return;
 	uint64_t every = saves->of.policy->persist_every;
-	/* A reload may have made the interval shorter. */
-	s->due = !saves->until_due || saves->until_due >= every || *saves->of.stop;
+	s->due = next_is_due(saves);
 	s->passed_over = !s->due;
 	saves->until_due = s->due ? every - 1 : saves->until_due - 1;
 }
@@ -231,6 +236,25 @@ static struct snapshot *choose_first(struct saves *saves)
 	return first;
 }
 
+/* With nothing else to do the disk begins with what is still copied. Whatever becomes of that, none that is good gives way to it. */
+static struct snapshot *choose_open(struct saves *saves)
+{
+	if (saves->of.storage->root < 0 || !next_is_due(saves))
+		return NULL;
+	list_for(node, &saves->snapshots) {
+		struct snapshot *s = snapshot_of(node);
+		if (s->state != SNAPSHOT_OPEN)
+			continue;
+		if (!snapshot_is_writable(s))
+			return NULL;
+		if (!s->to_storage || s->commit || s->storage_rc || s->id.epoch > EPOCH_MAX)
+			continue;
+		take_number(saves, s);
+		return s;
+	}
+	return NULL;
+}
+
 struct snapshot *queue_next(struct saves *saves)
 {
 	list_for_safe(node, &saves->snapshots) {
@@ -242,5 +266,7 @@ struct snapshot *queue_next(struct saves *saves)
 	}
 	struct snapshot *next =
 		saves->of.policy->save_policy == SAVE_NEWEST ? choose_newest(saves) : choose_first(saves);
-	return saves->committing || saves->of.runtime->stopping ? NULL : next;
+	if (saves->committing || saves->of.runtime->stopping)
+		return NULL;
+	return next ? next : choose_open(saves);
 }

@@ -184,7 +184,7 @@ static void fill(struct save_record *r, const struct snapshot *s, enum level_sho
 		r->replicated_ns = since_begin(s, s->replicated_ns);
 	if (level >= LEVEL_DURABLE && !r->durable_ns) {
 		r->durable_ns = since_begin(s, s->durable_ns);
-		r->write_ns = s->durable_ns - s->commit_ns;
+		r->write_ns = s->durable_ns - s->commit_ns - (s->commit ? s->commit->waited_ns : 0);
 		r->written_bytes = s->commit ? s->commit->stored : 0;
 	}
 	if (level >= LEVEL_VERIFIED)

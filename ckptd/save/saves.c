@@ -214,6 +214,8 @@ static void commit_prepared(struct node_part *c)
 static void commit_failed(struct node_part *c)
 {
 	struct snapshot *s = c->arg;
+	if (s->state == SNAPSHOT_OPEN && s->saves->of.runtime->stopping)
+		return; /* saves_end_open */
 	s->saves->failed++;
 	snapshot_fail_storage(s, c->rc, "%s", c->err.text);
 }
@@ -238,6 +240,7 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	for (uint32_t r = 0; r < s->nparts; r++)
 		s->commit_ranks[r] = (struct node_part_rank){
 			.mem = s->parts[r].mem, .slot = s->parts[r].slot, .leaves = s->parts[r].leaves};
+	snapshot_note_arrived(s);
 	c->disk = saves->of.storage->disk;
 	c->throttle = &saves->of.storage->writes;
 	c->bucket = &saves->bucket;
@@ -307,6 +310,23 @@ void saves_pump(struct saves *saves)
 	pump_commit(saves);
 	saves_pump_readback(saves);
 	saves_reclaim(saves);
+}
+
+bool saves_end_open(struct saves *saves, bool leave)
+{
+	struct snapshot *s = saves->committing;
+	if (!s || s->state != SNAPSHOT_OPEN || s->commit->rc)
+		return false;
+	saves->walking++;
+	if (leave) {
+		node_part_abort(s->commit, -ECANCELED, "this daemon ends");
+		node_part_clear(s->commit, 0);
+	} else {
+		snapshot_follow(s);
+	}
+	saves->walking--;
+	saves_pump(saves);
+	return leave;
 }
 
 /* ---- what is under way ------------------------------------------------------------------------------------------ */

@@ -12,10 +12,10 @@ static const char *phase_text(uint32_t phase)
 	return phase && phase < sizeof(texts) / sizeof(texts[0]) ? texts[phase] : "is late";
 }
 
-/* Who is prepared waits for the others, as long as it takes. */
+/* Who is prepared waits for the others, as long as it takes; for what is still captured there is a limit of its own. */
 static bool may_stall(const struct node_part *c)
 {
-	return c->state != NODE_PART_DONE && c->state != NODE_PART_PREPARED;
+	return c->state != NODE_PART_DONE && c->state != NODE_PART_PREPARED && !node_part_waits(c);
 }
 
 static void expire(struct saves *saves, struct snapshot *s, uint64_t now)

@@ -311,7 +311,7 @@ struct snapshot *saves_ordered(struct saves *saves)
 	struct snapshot *s = saves->ordered.id.epoch ? saves_find(saves, saves->ordered.id) : NULL;
 	if (!s && saves->ordered.id.epoch && never_comes(saves, saves->ordered.id))
 		refuse_order(saves, saves->ordered.id);
-	if (!s || saves->committing || (s->state != SNAPSHOT_COPIED && s->state != SNAPSHOT_CAPTURED && !s->rc))
+	if (!s || saves->committing || (!snapshot_is_writable(s) && !s->rc))
 		return NULL;
 	if (s->rc || s->damaged || (s->storage_rc && !s->stays)) {
 		refuse_order(saves, s->id);

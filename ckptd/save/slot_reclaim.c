@@ -39,7 +39,7 @@ static bool is_copied(const struct snapshot *s)
 
 static bool commit_reads_slots(const struct snapshot *s)
 {
-	return s->commit && s->commit->state != NODE_PART_DONE && !s->slots_on_disk;
+	return s->commit && s->commit->state < NODE_PART_STOPPED && !s->slots_on_disk;
 }
 
 static bool needed_in_memory(const struct snapshot *s, const struct snapshot *newest)

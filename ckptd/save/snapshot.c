@@ -91,6 +91,7 @@ int snapshot_add(struct snapshot *s, uint32_t index, struct memory *mem, uint32_
 	part->leaves = calloc(mem->layout.nleaves ? mem->layout.nleaves : 1, sizeof(*part->leaves));
 	if (!part->leaves)
 		return -ENOMEM;
+	list_init(&part->digests);
 	part->mem = memory_get(mem);
 	part->slot = slot;
 	part->state = PART_CAPTURING;
@@ -179,6 +180,32 @@ static bool all_parts(const struct snapshot *s, enum part_state least)
 	return true;
 }
 
+bool snapshot_is_writable(const struct snapshot *s)
+{
+	if (s->state == SNAPSHOT_OPEN)
+		return s->id.epoch == *s->saves->of.epoch && all_parts(s, PART_CAPTURING);
+	return s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED;
+}
+
+void snapshot_note_arrived(struct snapshot *s)
+{
+	for (uint32_t r = 0; r < s->nparts; r++) {
+		struct part *part = &s->parts[r];
+		s->commit_ranks[r].arriving = part->state == PART_CAPTURING;
+		if (part->state == PART_CAPTURING)
+			s->commit_ranks[r].arrived = snapshot_digested(part);
+	}
+}
+
+/* What has arrived goes to storage. */
+static void feed_commit(struct snapshot *s)
+{
+	if (!s->commit || s->state == SNAPSHOT_FAILED)
+		return;
+	snapshot_note_arrived(s);
+	node_part_arrived(s->commit);
+}
+
 void snapshot_follow(struct snapshot *s)
 {
 	if (s->state != SNAPSHOT_OPEN && s->state != SNAPSHOT_COPIED)
@@ -186,6 +213,7 @@ void snapshot_follow(struct snapshot *s)
 	s->late_phase = LATE_NOBODY;
 	for (uint32_t r = 0; r < s->nparts && s->state != SNAPSHOT_FAILED; r++)
 		follow_part(s, r);
+	feed_commit(s);
 	if (s->state == SNAPSHOT_OPEN && all_parts(s, PART_COPIED)) {
 		snapshot_set_state(s, SNAPSHOT_COPIED);
 		saves_copied(s->saves, s);

@@ -54,9 +54,11 @@ struct part {
 	uint64_t *
 		replica_digests; /* digests of what it holds of replicas (save/replica_digests.h); NULL: they are not compared */
 	bool voted;              /* they were asked for */
-	uint64_t submitted; /* leaves handed to workers */
+	uint64_t submitted;  /* leaves handed to workers */
+	struct list digests; /* items of leaves with workers, in order of these */
 	unsigned in_flight;
 	uint64_t piece, piece_bytes; /* cursor: pieces before it lie below the progress, and their bytes */
+	uint64_t settled;            /* the same: pieces before it are digested */
 };
 
 struct snapshot {
@@ -85,7 +87,8 @@ struct snapshot {
 	bool damaged;   /* its copy in memory no longer matches its digests */
 	bool stored;    /* it was read from storage */
 	unsigned works; /* digest items in flight */
-	uint64_t opened_ns, captured_ns, commit_ns, durable_ns, verified_ns; /* commit_ns: writing began */
+	uint64_t opened_ns, captured_ns, commit_ns, durable_ns,
+		verified_ns;    /* commit_ns: writing began, perhaps while it was copied */
 	uint64_t replicated_ns; /* every rank of the job has its copies on other nodes since; 0: not */
 	uint32_t late_rank, late_phase;
 	int shown_level, shown_error;
@@ -145,6 +148,10 @@ static inline bool snapshot_is_stored(const struct snapshot *s)
 }
 /* It is durable, and the word that it is verified, or damaged, has yet to come. */
 bool snapshot_awaits_readback(const struct snapshot *s);
+/* Every rank here has begun it: its parts can be written, as far as they have come. */
+bool snapshot_is_writable(const struct snapshot *s);
+/* How far they have come, in commit_ranks. */
+void snapshot_note_arrived(struct snapshot *s);
 /* Nothing of it runs. */
 bool snapshot_idle(const struct snapshot *s);
 /* Gives back the slots whose capture has ended (of a process that is gone: all). True when none is left. */

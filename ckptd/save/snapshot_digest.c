@@ -17,6 +17,7 @@ enum {
 
 struct digest_work {
 	struct work work;
+	struct list link; /* part->digests, if it is of leaves */
 	struct snapshot *s;
 	struct part *part;
 	uint64_t first, count;
@@ -33,6 +34,7 @@ static void digest_done(struct work *work)
 	struct digest_work *w = list_entry(work, struct digest_work, work);
 	struct snapshot *s = w->s;
 	struct saves *saves = s->saves;
+	list_remove(&w->link);
 	w->part->in_flight--;
 	s->works--;
 	free(w);
@@ -60,6 +62,7 @@ static int submit_digest(struct snapshot *s, struct part *part, uint64_t count)
 				  .first = part->submitted,
 				  .count = count};
 	part->submitted += count;
+	list_push(&part->digests, &w->link);
 	submit(w);
 	return 0;
 }
@@ -83,6 +86,7 @@ int snapshot_digest_replicas(struct snapshot *s, struct part *part)
 	if (!w)
 		return -ENOMEM;
 	*w = (struct digest_work){.work = {.run = replica_digests_run, .done = digest_done}, .s = s, .part = part};
+	list_init(&w->link);
 	submit(w);
 	return 0;
 }
@@ -114,6 +118,19 @@ int snapshot_digest_arrived(struct snapshot *s, struct part *part, bool complete
 		rc = submit_digest(s, part, count);
 	}
 	return rc;
+}
+
+uint64_t snapshot_digested(struct part *part)
+{
+	const struct layout *layout = &part->mem->layout;
+	bool all = list_empty(&part->digests);
+	uint64_t leaf = all ? part->submitted : list_entry(part->digests.next, struct digest_work, link)->first;
+	while (part->settled + 1 < layout->npieces && layout->pieces[part->settled + 1].first_leaf <= leaf)
+		part->settled++;
+	if (leaf == layout->nleaves)
+		return layout->slot_size;
+	const struct layout_piece *piece = &layout->pieces[part->settled];
+	return piece->slot_at + (leaf - piece->first_leaf) * LEAF_SIZE;
 }
 
 void snapshot_compare_digests(struct snapshot *s, struct part *part)

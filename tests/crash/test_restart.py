@@ -112,6 +112,26 @@ def copying():
         rank.must("wait", 1, CAPTURED, 20000)
 
 
+def stopped_before_the_fence():
+    """It is being written already. A fence may be a step of the training away: the end does not wait for that, and the next daemon writes it."""
+    with single_node.daemon() as d:
+        d.start()
+        ranks = puppets(d)
+        gather(ranks)
+        all_must(ranks, "set", 7)
+        begin(ranks, 7, 0)
+        until(lambda: list(d.store.glob("main/.writing-*/*")), "its files are begun")
+        expect(d.stop() == 0, d.text())
+        expect("leaving it" not in d.text(), d.text())
+        d.start()
+        all_back(d)
+        all_must(ranks, "fence", 0)
+        all_must(ranks, "wait", 0, DURABLE, DEADLINE * 1000)
+        expect(d.committed() == [(1, 7)], "the store has", d.committed())
+        save_goes_on(d, ranks, 8)
+        d.verify_all()
+
+
 def slot_given_back(point, stands):
     """A later save has taken the place in memory: only the store can say what became of the first."""
     with single_node.daemon() as d:
@@ -260,6 +280,7 @@ def main():
     for test in (begun_by_one, copying, replacement_comes_late, rank_dies_before_the_job_forms, killed_while_it_fetches,
                  deviated):
         cases.run(test.__name__.replace("_", " "), test)
+    cases.run("a daemon that ends before the fence leaves the save to the next one", stopped_before_the_fence)
     cases.run("what was named is told durable although its slot was given back", slot_given_back, "commit.sync_name=kill", True)
     cases.run("what was not named is told lost", slot_given_back, "commit.manifest=kill", False)
     cases.run("all killed in mid-save, with a store", all_killed, True)

@@ -20,7 +20,7 @@ static void op_done(struct disk_op *op)
 		w->file = (int)op->result;
 	if (--w->pending)
 		return;
-	if (w->limited)
+	if (w->pieces)
 		piece_done(w);
 	else if (w->state == WRITER_WRITE)
 		submit_extents(w);
@@ -74,7 +74,7 @@ static void submit_extents(struct writer *w)
 		step(w);
 }
 
-/* ---- under a limit ------------------------------------------------------------------------------------------------ */
+/* ---- piece by piece ----------------------------------------------------------------------------------------------- */
 
 static void piece_goes(struct turn *turn)
 {
@@ -92,6 +92,13 @@ static void piece_goes(struct turn *turn)
 	w->at += turn->bytes;
 }
 
+/* Of the extent from `at` on; direct I/O takes whole blocks. */
+static uint64_t piece_ready(const struct writer *w, const struct writer_extent *e)
+{
+	uint64_t ready = w->ready ? w->ready(w, e) : e->len;
+	return (ready < e->len ? ready / DISK_ALIGN * DISK_ALIGN : e->len) - w->at;
+}
+
 static void ask_for_piece(struct writer *w)
 {
 	const struct writer_extent *e;
@@ -100,12 +107,26 @@ static void ask_for_piece(struct writer *w)
 		w->at = 0;
 	}
 	if (w->rc || !e) {
-		w->limited = false;
+		w->pieces = false;
 		step(w);
 		return;
 	}
-	w->turn = (struct turn){.job = w->bucket, .bytes = e->len - w->at, .go = piece_goes};
-	throttle_ask(w->throttle, &w->turn);
+	w->turn = (struct turn){.job = w->bucket, .bytes = piece_ready(w, e), .go = piece_goes};
+	w->starved = !w->turn.bytes;
+	if (w->starved)
+		return;
+	if (w->throttle)
+		throttle_ask(w->throttle, &w->turn);
+	else
+		piece_goes(&w->turn);
+}
+
+void writer_more(struct writer *w)
+{
+	if (!w->starved)
+		return;
+	w->starved = false;
+	ask_for_piece(w);
 }
 
 static void piece_done(struct writer *w)
@@ -117,10 +138,10 @@ static void piece_done(struct writer *w)
 
 static void write_extents(struct writer *w)
 {
-	w->limited = w->throttle && throttle_limited(w->throttle, w->bucket);
+	w->pieces = w->ready || (w->throttle && throttle_limited(w->throttle, w->bucket));
 	w->extent = 0;
 	w->at = 0;
-	if (w->limited)
+	if (w->pieces)
 		ask_for_piece(w);
 	else
 		submit_extents(w);
@@ -128,10 +149,12 @@ static void write_extents(struct writer *w)
 
 void writer_cancel(struct writer *w, int rc)
 {
-	if (!w->limited || w->rc)
+	w->cancelled = rc;
+	if (!w->pieces || w->rc)
 		return;
 	w->rc = rc;
 	w->turn.bytes = 0;
+	writer_more(w);
 }
 
 /* ---- the machine -------------------------------------------------------------------------------------------------- */
@@ -157,7 +180,10 @@ static void enter(struct writer *w)
 		       (struct disk_op){.kind = DISK_ALLOCATE, .file = w->file, .len = align_up(w->size, DISK_ALIGN)});
 		return;
 	case WRITER_WRITE:
-		if (w->fill)
+		w->rc = w->cancelled;
+		if (w->rc)
+			step(w);
+		else if (w->fill)
 			w->fill(w);
 		else
 			write_extents(w);
@@ -194,6 +220,7 @@ void writer_start(struct writer *w)
 	w->state = WRITER_OPEN;
 	w->rc = 0;
 	w->pending = 0;
-	w->limited = false;
+	w->cancelled = 0;
+	w->pieces = w->starved = false;
 	submit(w, (struct disk_op){.kind = DISK_OPEN, .dir = w->dir, .name = w->name, .flags = DISK_CREATE | w->flags});
 }

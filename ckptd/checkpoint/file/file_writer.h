@@ -35,12 +35,15 @@ struct writer {
 	const struct writer_extent *more; /* after those; NULL: none */
 	uint32_t nmore;
 	uint64_t size; /* of the file in the end: what direct I/O wrote beyond is cut */
+	/* NULL: all of it is there. Else how many bytes of an extent may be written by now, from its start, fewer never again; the rest waits for
+	 * writer_more. */
+	uint64_t (*ready)(const struct writer *w, const struct writer_extent *e);
 	/* Limits of the extents, or NULL. An extent that was begun while nothing was limited goes on so. */
 	struct throttle *throttle;
 	struct bucket *bucket;
 	/* NULL, or what writes the file in place of the extents, to w->file: it calls writer_filled. `size` before is how much to allocate. */
 	void (*fill)(struct writer *w);
-	void (*moved)(struct writer *w); /* NULL, or called when a part of an extent under a limit is written */
+	void (*moved)(struct writer *w); /* NULL, or called when a piece of an extent is written */
 	void (*done)(struct writer *w);
 	void *arg;
 
@@ -53,10 +56,12 @@ struct writer {
 	/* private */
 	unsigned pending;
 	struct disk_op ops[WRITER_OPS];
-	struct turn turn; /* under a limit: the extents in order, one piece at a time */
-	uint32_t extent;  /* the next to be written, or that is being written piece by piece */
+	bool pieces; /* under a limit, or as they arrive: the extents in order, one piece at a time */
+	bool starved;
+	int cancelled;
+	struct turn turn;
+	uint32_t extent; /* the next to be written, or that is being written piece by piece */
 	uint64_t at;
-	bool limited;
 };
 
 /* Starts; `done` is called once, from disk_poll, with rc 0 when the bytes are on storage, or the first error (the file may be
@@ -64,7 +69,14 @@ struct writer {
 void writer_start(struct writer *w);
 /* Everything is written, and the file is of this size; or rc. */
 void writer_filled(struct writer *w, int rc, uint64_t size);
-/* What waits for its turn under a limit is not written any more: done comes soon, with rc. No effect on what has ended. */
+/* More of its extents is ready. */
+void writer_more(struct writer *w);
+/* All that is ready is written, and it waits for more. */
+static inline bool writer_starved(const struct writer *w)
+{
+	return w->starved;
+}
+/* What waits for its turn under a limit, or to be ready, or has not begun, is not written any more: done comes soon, with rc. No effect on what has ended. */
 void writer_cancel(struct writer *w, int rc);
 
 #endif

@@ -280,6 +280,73 @@ Test(queue, a_job_that_is_asked_to_stop_writes_each_save)
 	cr_assert(is_written(3));
 }
 
+/* Every rank here has begun it, and none is copied. */
+static struct snapshot *open_one(uint64_t step)
+{
+	struct snapshot *s = captured(step);
+	s->state = SNAPSHOT_OPEN;
+	return s;
+}
+
+Test(queue, a_disk_with_nothing_else_to_do_begins_with_what_is_still_copied)
+{
+	for (uint64_t policy = SAVE_NEWEST; policy <= SAVE_REFUSE; policy++) {
+		job.policy.save_policy = policy;
+		struct snapshot *s = open_one(10 * policy + 1);
+		cr_expect_eq(next(), s);
+		cr_expect(s->due);
+		writing(s);
+		open_one(10 * policy + 2);
+		cr_expect_null(next());
+		struct snapshot *done = captured(10 * policy + 3);
+		job.saves.committing = NULL;
+		cr_expect_eq(next(), done, "what is complete goes first");
+		done->storage_rc = saves_find(&job.saves, (struct step_id){10 * policy + 2, 1})->storage_rc = 1;
+	}
+}
+
+Test(queue, what_is_still_copied_is_not_begun_where_it_would_not_be_written)
+{
+	struct snapshot *s = open_one(1), *late;
+	s->to_storage = false;
+	cr_expect_null(next(), "for memory only");
+	s->to_storage = true;
+	d.storage.root = -1;
+	cr_expect_null(next(), "no store");
+	d.storage.root = 3;
+	job.epoch = 2;
+	cr_expect_null(next(), "of an epoch that is over");
+	job.epoch = 1;
+	d.runtime.stopping = true;
+	cr_expect_null(next(), "the daemon ends");
+	d.runtime.stopping = false;
+	cr_expect(!s->due && !s->passed_over && !s->rc && !s->storage_rc);
+	cr_expect_eq(next(), s);
+	s->storage_rc = 1;
+	s->state = SNAPSHOT_CAPTURED;
+	cr_assert_eq(snapshot_new(&job.saves, (struct step_id){2, 1}, 1, &late), 0);
+	late->to_storage = true;
+	saves_insert(&job.saves, late);
+	cr_expect_null(next(), "a rank has not begun it");
+}
+
+/* What fails while it is copied has never counted. */
+Test(queue, what_is_still_copied_is_not_passed_over)
+{
+	job.policy.persist_every = 3;
+	cr_assert(is_written(1));
+	struct snapshot *s = open_one(2);
+	cr_expect_null(next());
+	cr_expect(!s->due && !s->passed_over);
+	snapshot_fail(s, -ECANCELED, "a rank skipped it");
+	cr_expect(!is_written(3));
+	cr_expect(!is_written(4));
+	struct snapshot *due = open_one(5);
+	cr_expect_eq(next(), due);
+	snapshot_fail(due, -EIO, "torn");
+	cr_expect(is_written(6), "in its place");
+}
+
 Test(queue, without_a_store_nothing_is_written)
 {
 	d.storage.root = -1;

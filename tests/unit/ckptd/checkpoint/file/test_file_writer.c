@@ -254,3 +254,91 @@ Test(writer, after_an_error_no_more_of_it_is_written)
 	cr_assert_eq(w.rc, -ENOSPC);
 	cr_expect_lt(w.extent, (uint32_t)MORE);
 }
+
+/* ---- as it arrives --------------------------------------------------------------------------------------------------- */
+
+static uint64_t there; /* of the second extent */
+
+static uint64_t ready(const struct writer *w, const struct writer_extent *e)
+{
+	return e == &w->extents[1] ? min_u64(there, e->len) : e->len;
+}
+
+/* All of the file but its first block is still to come. */
+static struct writer arriving_writer(int *parts)
+{
+	struct writer w = limited_writer(parts);
+	rate = job_rate = there = 0;
+	w.ready = ready;
+	w.flags = DISK_DIRECT;
+	return w;
+}
+
+static void run_until_starved(struct writer *w)
+{
+	uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
+	while (!writer_starved(w) && clock_now() < deadline)
+		disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
+	cr_assert(writer_starved(w));
+	cr_assert_eq(disk_pending(disk), 0u);
+}
+
+Test(writer, what_arrives_is_written_as_far_as_it_is_there)
+{
+	int parts = 0;
+	struct writer w = arriving_writer(&parts);
+	writer_start(&w);
+	run_until_starved(&w);
+	cr_expect_eq(parts, 1);
+	there = DISK_ALIGN - 1; /* no block of it is whole */
+	writer_more(&w);
+	cr_expect(writer_starved(&w));
+	memset(data + DISK_ALIGN, 0x5a, DISK_ALIGN); /* it is read when it is there, not before */
+	there = DISK_ALIGN + 1;
+	writer_more(&w);
+	run_until_starved(&w);
+	cr_expect_eq(parts, 2);
+	there = BYTES;
+	writer_more(&w);
+	run(&w);
+	cr_assert_eq(w.rc, 0);
+	cr_expect_eq(parts, 3);
+	expect_file("f", BYTES);
+}
+
+Test(writer, what_arrives_keeps_to_a_limit)
+{
+	int parts = 0;
+	struct writer w = arriving_writer(&parts);
+	rate = 1 << 20;
+	job_rate = 64 << 10;
+	writer_start(&w);
+	run_until_starved(&w);
+	there = BYTES;
+	writer_more(&w);
+	run(&w);
+	cr_assert_eq(w.rc, 0);
+	cr_expect_eq(parts, 3);
+	expect_file("f", BYTES);
+}
+
+Test(writer, what_does_not_arrive_can_be_cancelled)
+{
+	unsigned before = open_descriptors();
+	for (enum writer_state state = WRITER_OPEN; state <= WRITER_WRITE; state++) {
+		int parts = 0;
+		struct writer w = arriving_writer(&parts);
+		uint64_t deadline = clock_deadline(60 * CLOCK_NS_PER_S);
+		snprintf(w.name, sizeof(w.name), "f%d", (int)state);
+		writer_start(&w);
+		while (w.state != state && clock_now() < deadline)
+			disk_poll(disk, clock_deadline(CLOCK_NS_PER_MS));
+		if (state == WRITER_WRITE)
+			run_until_starved(&w);
+		writer_cancel(&w, -EBADMSG);
+		run(&w);
+		cr_expect_eq(w.rc, -EBADMSG, "in state %d", (int)state);
+		cr_expect_not(writer_starved(&w));
+		cr_expect_eq(open_descriptors(), before, "in state %d", (int)state);
+	}
+}
