@@ -1,5 +1,6 @@
 /* Another daemon coordinates the job from now on, and no rank of it was lost: its epoch goes on. Nobody is told anything before all ranks of the world are
- * there, by nodes that have entered that epoch and are in it still. Else a new one begins. What had been reported of saves is reported anew. */
+ * there, by nodes that have entered that epoch and are in it still. Else a new one begins. What had been reported of saves is reported anew, and counts
+ * from then on. */
 #include "coordinator/coordinator_private.h"
 
 #include "base/log.h"

@@ -54,9 +54,11 @@ struct coord_save *coord_save_find(struct coord *c, struct step_id id)
 	return find(c, id, &after);
 }
 
+/* While not all nodes have come to a coordinator that takes over nothing counts (coordinator/resume.c). Else what is ordered to those who are there fails
+ * as soon as the next one joins, and what a node has told the last coordinator alone looks skipped. */
 struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id)
 {
-	if (!coord_current(c, from))
+	if (!coord_current(c, from) || c->resuming)
 		return NULL;
 	struct coord_save *s = coord_save_find(c, id);
 	bool left_out = !s && coord_was_left_out(c, id);

@@ -2,6 +2,7 @@
 #include "coordinator_maker.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { EPOCH = 7 };
@@ -96,6 +97,61 @@ Test(resume, saves_are_counted_when_it_goes_on_and_not_before)
 	}
 	for (uint32_t n = 0; n < NODES; n++)
 		cr_expect_eq(told[n].level, LEVEL_CAPTURED);
+}
+
+static void prepare(uint32_t node, struct step_id id)
+{
+	struct peer_part part = {.node = {.size = 13}, .bytes = 100, .stored = 100, .files = 2};
+	snprintf(part.node.name, sizeof(part.node.name), "n%u", node);
+	name_node(part.node.name, part.node.file);
+	coord_prepared(coord, from(node), id, &part);
+}
+
+static void expect_no_failure(void)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(!told[n].failure && !told[n].clears, "node %u: %s", n, told[n].text);
+	cr_expect_eq(place.dropped, 0);
+}
+
+/* Nodes go on with what the last coordinator has ordered while the others are still on their way to this one. */
+Test(resume, a_save_on_its_way_to_storage_gets_there_whoever_comes_last)
+{
+	const struct step_id id = {40, EPOCH};
+	come(0, at_work(0));
+	coord_ready(coord, from(0), id);
+	prepare(0, id);
+	come(1, at_work(1));
+	prepare(1, id);
+	come(2, at_work(2));
+	expect_no_failure();
+	cr_expect_eq(place.made, 0, "nothing is ordered before all have come");
+	for (uint32_t n = 0; n < NODES; n++) {
+		hold(n, 7, 1);
+		prepare(n, id);
+	}
+	cr_expect_eq(place.made, 1);
+	coord_made(coord, id, false);
+	cr_expect_eq(place.sealed, 1);
+	coord_sealed(coord, id);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].level, LEVEL_DURABLE, "node %u", n);
+	expect_no_failure();
+}
+
+Test(resume, what_the_last_coordinator_was_told_to_be_copied_is_not_taken_for_skipped)
+{
+	const struct step_id s40 = {40, EPOCH}, s41 = {41, EPOCH};
+	come(0, at_work(0));
+	come(1, at_work(1));
+	coord_copied(coord, from(1), s40);
+	coord_copied(coord, from(0), s41); /* of the other one it has told before */
+	come(2, at_work(2));
+	for (uint32_t n = 0; n < NODES; n++) {
+		coord_copied(coord, from(n), s40);
+		coord_copied(coord, from(n), s41);
+	}
+	expect_no_failure();
 }
 
 Test(resume, a_node_that_is_not_in_it_begins_the_next_one)
