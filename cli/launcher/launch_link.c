@@ -35,6 +35,8 @@ void uplink_free(struct uplink *link)
 
 static void down(struct uplink *link, int rc)
 {
+	if (link->state == UPLINK_UP)
+		link->lost_ns = clock_now();
 	uplink_free(link);
 	link->rc = rc;
 	link->retry_ns = clock_deadline(link->pause_ns);

@@ -23,6 +23,7 @@ struct uplink {
 	uint64_t deadline_ns;        /* GREETING */
 	struct wire_welcome welcome; /* of the last greeting that worked */
 	bool welcomed;               /* there was one */
+	uint64_t lost_ns;            /* when it was UP last, and broke */
 	struct err why;              /* why it is down; "" at first */
 	int rc;                      /* of `why` */
 	uint32_t offer_seq;          /* of the last OFFER; 0: none */

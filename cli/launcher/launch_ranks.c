@@ -14,6 +14,8 @@
 #define WORD_NS (300 * CLOCK_NS_PER_MS)
 /* The same, where all depends on that word. */
 #define OWED_NS (5 * CLOCK_NS_PER_S)
+/* How long a rank waits for a daemon that is away, and may come back. */
+#define BACK_NS (30 * CLOCK_NS_PER_S)
 /* A process that the daemon takes for gone, but that is still there, has this long to end. A newer one than RECENT_NS the daemon
  * cannot have known. */
 #define LOST_NS (2 * CLOCK_NS_PER_S)
@@ -361,13 +363,22 @@ static void note_back(struct launch *launch, uint64_t now)
 	r->back_ns = now;
 }
 
+/* A daemon that begins anew gets the arenas back first. To ranks that come before them it gives new ones, and what is in memory is lost. */
+static uint64_t due(const struct launch *launch, const struct launch_rank *rank)
+{
+	const struct uplink *link = &launch->link;
+	bool first = launch->held.count && link->state != UPLINK_UP && !launch->keeper.given_up;
+	return first ? max_u64(rank->start_at, link->lost_ns + BACK_NS) : rank->start_at;
+}
+
 void ranks_tick(struct launch *launch, uint64_t now)
 {
 	for (uint32_t r = 0; r < launch->nranks; r++) {
 		struct launch_rank *rank = &launch->ranks[r];
-		if (rank->stand == RANK_WAITING && now >= rank->start_at && launch->loss.owed)
+		bool starts = rank->stand == RANK_WAITING && now >= due(launch, rank);
+		if (starts && launch->loss.owed)
 			do_without(launch, rank);
-		else if (rank->stand == RANK_WAITING && now >= rank->start_at)
+		else if (starts)
 			start_rank(launch, rank, now);
 		if (rank->stand == RANK_RUNNING && now >= rank->kill_at)
 			kill_lost(launch, rank);
@@ -381,7 +392,7 @@ uint64_t ranks_next(const struct launch *launch)
 	for (uint32_t r = 0; r < launch->nranks; r++) {
 		const struct launch_rank *rank = &launch->ranks[r];
 		if (rank->stand == RANK_WAITING)
-			next = min_u64(next, rank->start_at);
+			next = min_u64(next, due(launch, rank));
 		if (rank->stand == RANK_RUNNING)
 			next = min_u64(next, rank->kill_at);
 	}
