@@ -242,6 +242,8 @@ void coord_reached(struct coord *c, struct coord_from from, struct step_id id, e
 		return;
 	}
 	struct coord_save *s = coord_save_hear(c, from, id);
+	if (s && level == LEVEL_VERIFIED)
+		s->copied = true; /* what is read back was on storage, perhaps under an earlier coordinator */
 	if (!s || !sound(c, s, from.node))
 		return;
 	if (coord_save_take(c, s, from.node, level) && s->shown < level) {

@@ -342,6 +342,8 @@ static void report_anew(struct saves *saves, struct snapshot *s)
 	s->said = s->told = 0;
 	if (s->id.epoch != *saves->of.epoch)
 		return;
+	if (s->state == SNAPSHOT_VERIFIED || (s->state == SNAPSHOT_DURABLE && s->verify == VERIFY_AWAITED))
+		participant_reached(saves->of.job, s->id, LEVEL_VERIFIED);
 	if (s->state == SNAPSHOT_FAILED)
 		saves_failed(saves, s, s->rc);
 	if (s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED)

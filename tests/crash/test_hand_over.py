@@ -1,5 +1,6 @@
 """A job on three nodes whose coordinator is elected in etcd, when the way between the coordinator and one of them is cut: in one direction, in the other, in
-both. The third node reaches both, and coordinates from then on. No epoch begins, no step is lost, saves go on. Clusters side by side."""
+both. The third node reaches both, and coordinates from then on. No epoch begins, no step is lost, saves go on; but what is just being written stays in
+memory. Clusters side by side."""
 
 import contextlib
 import json
@@ -11,7 +12,7 @@ from elected_nodes import HERE
 from etcd import etcd
 from etcd import why_not as why_no_etcd
 from registry_nodes import Gate
-from scripted_ranks import DURABLE, STORAGE, Puppet, all_must
+from scripted_ranks import CAPTURED, DURABLE, STORAGE, VERIFIED, Puppet, all_must, each
 from tap import Cases, equal, expect, until
 
 NAMES, SILENCE_S = "abc", 2
@@ -19,15 +20,17 @@ PATIENCE_MS, PATIENCE_S = 60000, 60
 ETCD = 2379  # its port, as the nodes see it
 COORDINATOR = "/ckpt/jobs/main/coordinator"
 SAVES, MOST = 10, 4  # changes in etcd while a job is handed over
+ELEMENTS, MANY = 1000, 150000  # of a rank's state
+SLOWLY = ("--job-write-bandwidth", "128K", "--job-read-bandwidth", "256K")  # many elements are written and read for longer than a hand-over takes
 
 
 class Job:
     """A rank on each node; a gate in each node leads to etcd."""
 
-    def __init__(self, net, members):
+    def __init__(self, net, members, elements):
         self.net, self.members, self.step = net, members, 0
         self.ranks = [Puppet(node, number, len(NAMES), local=1) for number, node in enumerate(net.nodes)]
-        for call in (("open", PATIENCE_MS), ("table", 1000, 0), ("join", PATIENCE_MS)):
+        for call in (("open", PATIENCE_MS), ("table", elements, 0), ("join", PATIENCE_MS)):
             all_must(self.ranks, *call)
         self.epoch = self.ranks[0].ask("epoch").code
 
@@ -38,26 +41,31 @@ class Job:
             return name and name not in no and HERE in self.net[name].said() and self.net[name]
         return until(found, f"a coordinator that is none of {no}", PATIENCE_S)
 
-    def saves(self):
-        """Whoever is told of another epoch meanwhile refuses that."""
+    def begins(self, n):
+        """The n-th of the saves that are followed."""
         self.step += 1
-        for call in (("set", self.step), ("begin", self.step, STORAGE, 0), ("fence", 0), ("wait", 0, DURABLE, PATIENCE_MS)):
+        for call in (("set", self.step), ("begin", self.step, STORAGE, n), ("fence", n)):
             all_must(self.ranks, *call)
+
+    def saves(self, n=0):
+        """Whoever is told of another epoch meanwhile refuses that."""
+        self.begins(n)
+        all_must(self.ranks, "wait", n, DURABLE, PATIENCE_MS)
 
     def same_epoch(self):
         equal([rank.ask("epoch").code for rank in self.ranks], [self.epoch] * len(NAMES), "epochs of the ranks")
 
 
 @contextlib.contextmanager
-def job():
-    options = ["--peer-timeout", f"{SILENCE_S}s", "--registry", f"etcd://127.0.0.1:{ETCD}/ckpt", "--registry-lease", "2s", "--span-log", "spans"]
+def job(*more, elements=ELEMENTS):
+    options = [*more, "--peer-timeout", f"{SILENCE_S}s", "--registry", f"etcd://127.0.0.1:{ETCD}/ckpt", "--registry-lease", "2s", "--span-log", "spans"]
     with etcd("x") as members, contextlib.ExitStack() as ends, cluster(NAMES, options=options) as net:
         for node in net.nodes:
             node.boot()
             gate = Gate(next(iter(members)).place, node.net.listener(ETCD))
             ends.callback(gate.close)
         net.start()
-        made = Job(net, members)
+        made = Job(net, members, elements)
         yield made
         for rank in made.ranks:
             rank.kill()
@@ -109,6 +117,26 @@ def cut(*, there, back):
         j.same_epoch()
 
 
+def a_save_is_just_being_written():
+    """Its files are in a directory that the next coordinator does not use. What was on storage before is read back all the same."""
+    with job(*SLOWLY, elements=MANY) as j:
+        at = time.monotonic()
+        while time.monotonic() < at + 2 * SILENCE_S:
+            j.saves()
+        first = j.coordinator()
+        other, third = (node for node in j.net.nodes if node is not first)
+        j.begins(1)
+        first.mute(other)
+        other.mute(first)
+        expect(j.coordinator(first.name) is third, f"node {third.name} reaches both")
+        ends = {answer.code for answer in each(j.ranks, "wait", 1, DURABLE, PATIENCE_MS)}
+        equal(len(ends), 1, f"one outcome for all: {ends}")
+        all_must(j.ranks, "wait", 1, CAPTURED, PATIENCE_MS)
+        j.saves(2)
+        all_must(j.ranks, "wait", 0, VERIFIED, PATIENCE_MS)
+        j.same_epoch()
+
+
 def a_coordinator_does_not_reach_a_node():
     cut(there=True, back=False)
 
@@ -121,7 +149,7 @@ def neither_reaches_the_other():
     cut(there=True, back=True)
 
 
-CASES = [a_coordinator_does_not_reach_a_node, a_node_does_not_reach_its_coordinator, neither_reaches_the_other]
+CASES = [a_save_is_just_being_written, a_coordinator_does_not_reach_a_node, a_node_does_not_reach_its_coordinator, neither_reaches_the_other]
 
 reason = why_not() or why_no_etcd()
 if reason:

@@ -154,6 +154,32 @@ Test(resume, what_the_last_coordinator_was_told_to_be_copied_is_not_taken_for_sk
 	expect_no_failure();
 }
 
+/* The last coordinator has shown it as durable; one node reads it back, and is not there yet. */
+Test(resume, what_was_on_storage_before_is_shown_as_verified_whatever_is_saved_meanwhile)
+{
+	const struct step_id s40 = {40, EPOCH}, s41 = {41, EPOCH};
+	for (uint32_t n = 0; n < NODES; n++)
+		come(n, at_work(n));
+	coord_reached(coord, from(1), s40, LEVEL_VERIFIED);
+	coord_reached(coord, from(2), s40, LEVEL_VERIFIED);
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_copied(coord, from(n), s41);
+	expect_no_failure();
+	coord_reached(coord, from(0), s40, LEVEL_VERIFIED);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(told[n].level, LEVEL_VERIFIED, "node %u", n);
+}
+
+Test(resume, what_was_on_storage_before_does_not_fail_in_a_later_epoch)
+{
+	const struct step_id id = {40, EPOCH};
+	for (uint32_t n = 0; n < NODES; n++)
+		come(n, at_work(n));
+	coord_lost(coord, from(1), 4, true, "died");
+	coord_reached(coord, from(0), id, LEVEL_VERIFIED);
+	expect_no_failure();
+}
+
 Test(resume, a_node_that_is_not_in_it_begins_the_next_one)
 {
 	struct peer_node_join changes[] = {at_work(2), at_work(2), at_work(2), at_work(2), at_work(2)};
