@@ -83,10 +83,11 @@ void membership_tell_over(struct control *control, uint32_t node, bool spread, c
 	struct membership_end end = membership_past(control, r->job);
 	struct peer_order idle = {.type = PEER_PLAN, .plan = {.number = end.plan, .world = r->assignment.world}};
 	struct peer_order over = {.type = PEER_END, .word.epoch = end.epoch};
+	bool at_work = r->assignment.n && r->assignment.world;
 	uint32_t at = spread ? node : control->peers->self;
 	memcpy(idle.job, r->job, sizeof(idle.job));
 	memcpy(over.job, r->job, sizeof(over.job));
-	if (r->assignment.plan < end.plan)
+	if (at_work && r->assignment.plan < end.plan)
 		host_order(control, spread, at, &idle);
 	else
 		host_order(control, spread, at, &over);

@@ -171,7 +171,7 @@ void membership_past_note(struct control *control, const char *job, struct membe
 struct membership_end membership_past(const struct control *control, const char *job);
 void membership_past_free(struct control *control);
 /* Who says this was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when that is done it offers again, has
- * none at work, and may end. */
+ * none at work, and may end. Where it had none, that is all. */
 bool membership_is_over(const struct control *control, const struct peer_report *report);
 void membership_tell_over(struct control *control, uint32_t node, bool spread, const struct peer_report *report);
 

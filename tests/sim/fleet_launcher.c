@@ -270,6 +270,7 @@ static void over(struct fleet_node *n)
 static void check_plan(const struct fleet_node *n, const struct wire_plan *m)
 {
 	SIM_CHECK(m->number < FLEET_PLANS && m->world <= FLEET_RANKS_MAX, "plan %u of %u ranks", m->number, m->world);
+	SIM_CHECK(!m->number == !m->world, "plan %u has a world of %u", m->number, m->world);
 	struct fleet_plan *p = &fleet.plans[m->number];
 	if (!m->n || (!fleet.stored && !fleet.registry))
 		return;

@@ -50,6 +50,7 @@ void read_orders(void)
 			f->plan = o->plan;
 			f->told_plan = true;
 		}
+		f->over |= o->type == PEER_END;
 		f->quiesce |= o->type == PEER_QUIESCE;
 		f->flush |= o->type == PEER_COMMAND && o->command.kind == COMMAND_FLUSH;
 		if (o->type == PEER_COMMAND && o->command.kind >= COMMAND_DRAIN) {
