@@ -281,8 +281,7 @@ void halt_doubt(struct coordinator_host *host)
 		forget(host);
 }
 
-void halt_end(struct coordinator_host *host)
+bool halt_end(struct coordinator_host *host)
 {
-	if (forget(host))
-		host_record_end(host);
+	return forget(host);
 }

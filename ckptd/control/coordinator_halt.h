@@ -46,9 +46,10 @@ void halt_attended(struct coordinator_host *host);
 /* The ranks of a node wait to enter: before the coordinator hears of it, and when it has. */
 void halt_gathers(struct coordinator_host *host, uint32_t epoch);
 void halt_gathered(struct coordinator_host *host);
-/* Nobody is left of those who were asked; or none of them is heard; the job has ended. */
+/* Nobody is left of those who were asked; or none of them is heard. */
 void halt_forget(struct coordinator_host *host);
 void halt_doubt(struct coordinator_host *host);
-void halt_end(struct coordinator_host *host);
+/* The job has ended: what was asked of it is not asked of the next one of its name. True: that is to be recorded. */
+bool halt_end(struct coordinator_host *host);
 
 #endif

@@ -46,7 +46,7 @@ static void host_free(struct coordinator_host *host)
 
 void host_end(struct coordinator_host *host)
 {
-	if (host->ended && !host->directories.n)
+	if (host->ended && !end_waits(host) && !host->directories.n)
 		host_free(host);
 }
 
@@ -76,9 +76,11 @@ void hosts_tick(struct control *control, uint64_t now)
 
 bool hosts_at_work(const struct control *control)
 {
-	list_for(node, &control->hosts)
-		if (directories_at_work(&list_entry(node, struct coordinator_host, link)->directories))
+	list_for(node, &control->hosts) {
+		const struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
+		if (directories_at_work(&host->directories) || (host->record && end_waits(host)))
 			return true;
+	}
 	return set_aside_at_work(control);
 }
 
@@ -138,6 +140,7 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	host->plan = start.plan;
 	host->plan_recorded = start.plan.number;
 	host->asked = start.asked;
+	host->end.plan = start.ended;
 	if (!host->halt.is.number && !host->halt.asked.number)
 		halt_recall(&host->halt, &start.asked);
 	host->orders = host_orders;
@@ -221,6 +224,8 @@ int host_remake(struct control *control, const char *job, uint32_t world, bool s
 		return err_set(err, -EAGAIN, "job '%s': it is not known yet whether a node of it is lost", job);
 	if (host && host->directories.n)
 		return err_set(err, -EAGAIN, "job '%s': directories of its last world are still in use", job);
+	if (host && end_waits(host))
+		return err_set(err, -EAGAIN, "job '%s' has ended, and that is not on record yet", job);
 	struct coordinator_halt halt = {.is = {0}};
 	if (host && !host->ended)
 		halt = host->halt;
@@ -246,6 +251,7 @@ void host_depose(struct control *control, const char *job)
 	if (!host || !host->spread)
 		return;
 	log_warn("job %s: this node does not coordinate it any more", job);
+	end_deposed(host);
 	host->deposed = host->ended = true;
 	host->orders = host_no_orders;
 	epochs_forget(host->record);
@@ -265,27 +271,13 @@ bool host_writes(const struct control *control, const char *job, const char *nam
 	return false;
 }
 
-/* All ranks have finished. A node that holds copies need not have had any. */
-void host_over(struct coordinator_host *host)
-{
-	struct coord_view view = coord_view(host->coord);
-	struct peer_order end = {.type = PEER_END, .word = {.epoch = view.epoch, .flag = view.unserved}};
-	for (uint32_t n = 0; host->spread && host->control->peers->net && n < host->control->peers->roster->n; n++)
-		if (n == host->control->peers->self || net_is_up(host->control->peers->net, n))
-			host_give(host, n, &end);
-	halt_end(host);
-	membership_over(host->control, host->job);
-	if (host->spread)
-		set_aside_ended(host->control, host->job);
-	host->ended = true;
-	host_end(host);
-}
-
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
 void host_report(struct control *control, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct err err = {{0}};
+	if (end_refuses(control, node, spread, r))
+		return;
 	if (r->type == PEER_CAPACITY || r->type == PEER_QUIESCED || r->type == PEER_PAUSED) {
 		membership_report(control, node, spread, r);
 		return;

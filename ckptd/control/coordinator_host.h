@@ -4,7 +4,7 @@
  * What is for ourselves is a call (host_report, orders_obey), what is for others a message (format/message/peer_coord.h) of the same content. A
  * message that the net does not take ends the session: after that both sides say again what holds.
  *
- * The epoch of a job that is spread, its plan, and which nodes are drained, are recorded (control/epoch_record.h) before anybody is told of them; a host that begins, also after a
+ * The epoch of a job that is spread, its plan, which nodes are drained, and its end, are recorded (control/epoch_record.h) before anybody is told of them; a host that begins, also after a
  * restart of its daemon, begins with an epoch that was never given out, so that whoever was there has to join again. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_H
@@ -41,7 +41,7 @@ void hosts_node_down(struct control *control, uint32_t node, int rc, const char 
 void host_depose(struct control *control, const char *job);
 /* Records that could not be written are tried again. */
 void hosts_tick(struct control *control, uint64_t now);
-/* A worker reads for one of them, which must stay until it has ended. */
+/* A worker reads for one of them, which must stay until it has ended; or the end of its job is about to be on record, and nobody else knows of it. */
 bool hosts_at_work(const struct control *control);
 /* Of jobs on several nodes: their directories are left as they are, since the daemon ends and what they wait for does not come. */
 void hosts_abandon(struct control *control);

@@ -4,6 +4,7 @@
 
 #include "base/repeat.h"
 #include "control/checkpoint_directories.h"
+#include "control/coordinator_end.h"
 #include "control/coordinator_halt.h"
 #include "control/coordinator_host.h"
 #include "control/hand_over.h"
@@ -20,6 +21,7 @@ struct coordinator_host {
 	struct directories directories;
 	int directory_lock;
 	struct coordinator_halt halt;
+	struct coordinator_end end;
 	bool held;    /* by the membership: nobody enters an epoch */
 	bool deposed; /* nobody finds it any more: another daemon coordinates the job, or may */
 	uint64_t begun_ns;
@@ -49,8 +51,6 @@ struct coordinator_host *host_find(const struct control *control, const char *jo
 extern const struct coord_orders host_orders, host_no_orders;
 /* An order for a node: all but the name of the job. */
 void host_give(struct coordinator_host *host, uint32_t node, struct peer_order *order);
-/* The job is over: what was asked of it is not asked of the next one of its name. */
-void host_record_end(struct coordinator_host *host);
 /* Records an epoch, and then says so to the coordinator: host_orders.persist. */
 void host_persist(void *host, uint32_t epoch, const char *reason);
 /* A host is there for a node that joins. */
@@ -67,8 +67,6 @@ bool host_asked_to_spill(struct coordinator_host *host);
 void host_spill_tick(struct coordinator_host *host);
 /* What waits for somebody ends when that takes too long (control/coordinator_deadlines.c). */
 void host_expire(struct coordinator_host *host);
-/* All ranks have finished, or nobody is left: all nodes are told. */
-void host_over(struct coordinator_host *host);
 /* Frees it when it has ended, and nothing of it runs. */
 void host_end(struct coordinator_host *host);
 /* The node is lost to the job; heard_ns: when something was heard of it last. The host may be over then. */

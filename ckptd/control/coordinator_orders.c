@@ -157,6 +157,13 @@ static bool has_new_asks(const struct coordinator_host *host)
 	       (halt_is_new(&host->halt) || membership_asks(host->control, host->job) != host->asks_recorded);
 }
 
+static const char *what_else(const struct coordinator_host *host)
+{
+	if (end_waits(host))
+		return ", or the end of the job,";
+	return has_new_asks(host) ? ", or what was asked of the job," : "";
+}
+
 static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 {
 	struct coordinator_host *host = arg;
@@ -166,7 +173,7 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 		bool ends = rc == -ECANCELED; /* the daemon does */
 		if (!ends && repeat_due(&host->unrecorded, text, clock_now()))
 			log_error("job %s: epoch %u%s cannot be recorded, nobody is told of it: %s", host->job, epoch,
-				  has_new_asks(host) ? ", or what was asked of the job," : "", text);
+				  what_else(host), text);
 		host->retry_ns = clock_deadline(RECORD_RETRY_MS * CLOCK_NS_PER_MS);
 		return;
 	}
@@ -179,7 +186,9 @@ static void recorded(void *arg, uint32_t epoch, int rc, const char *text)
 	membership_asked_recorded(host->control, host->job, host->asks_recorded);
 	halt_recorded(host);
 	coord_persisted(host->coord, epoch);
-	if (now.epoch > epoch || has_new_plan(host) || has_new_asks(host)) /* raised or planned again meanwhile */
+	if (end_waits(host))
+		end_recorded(host);
+	else if (now.epoch > epoch || has_new_plan(host) || has_new_asks(host)) /* raised or planned again meanwhile */
 		host_persist(host, now.epoch, coord_reason(host->coord));
 }
 
@@ -217,7 +226,7 @@ static int take_asked(struct coordinator_host *host, struct asked_record *asked)
 
 static int record(struct coordinator_host *host, uint32_t epoch, const struct rollbacks *back, const char *reason)
 {
-	struct begun begun = {.id.epoch = epoch, .back = *back};
+	struct begun begun = {.id.epoch = epoch, .back = *back, .ended = host->end.plan};
 	snprintf(begun.job, sizeof(begun.job), "%s", host->job);
 	snprintf(begun.reason, sizeof(begun.reason), "%s", reason);
 	host->back_written = rollbacks_last(back);
@@ -229,16 +238,6 @@ static int record(struct coordinator_host *host, uint32_t epoch, const struct ro
 	return rc ? rc : epochs_record(host->control, &begun, recorded, host, &host->record);
 }
 
-void host_record_end(struct coordinator_host *host)
-{
-	struct rollbacks back = coord_view(host->coord).back;
-	epochs_forget(host->record);
-	host->record = NULL;
-	if (!record(host, coord_view(host->coord).epoch, &back, "it has ended"))
-		epochs_let_go(host->record);
-	host->record = NULL;
-}
-
 void host_persist(void *arg, uint32_t epoch, const char *reason)
 {
 	struct coordinator_host *host = arg;
@@ -246,14 +245,14 @@ void host_persist(void *arg, uint32_t epoch, const char *reason)
 	catalog_epoch(host->control->storage->catalog, host->job, epoch);
 	/* Of a job on one node the catalog alone has the epoch; but a rollback must stand where nobody forgets it. */
 	if (rollbacks_last(&back) <= host->back_recorded && !has_new_plan(host) && !has_new_asks(host) &&
-	    (!host->spread || epoch <= host->recorded)) {
+	    !end_waits(host) && (!host->spread || epoch <= host->recorded)) {
 		coord_persisted(host->coord, epoch);
 		return;
 	}
 	host->retry_ns = 0;
 	if (host->record)
 		return; /* when it has ended, this one follows */
-	int rc = record(host, epoch, &back, reason);
+	int rc = record(host, epoch, &back, end_waits(host) ? "it has ended" : reason);
 	if (rc)
 		recorded(host, epoch, rc, err_name(rc));
 }

@@ -81,6 +81,7 @@ static void take_newer(struct begun *last, struct begun *other)
 		last->asked = newer;
 	}
 	last->id.epoch = later(last->id.epoch, other->id.epoch);
+	last->ended = later(last->ended, other->ended);
 	if (rollbacks_last(&other->back) > rollbacks_last(&last->back))
 		last->back = other->back;
 	if (other->plan.number <= last->plan.number)
@@ -134,6 +135,7 @@ int epochs_first(struct control *control, const char *job, struct epochs_start *
 	start->back = last.back;
 	start->plan = last.plan;
 	start->asked = last.asked;
+	start->ended = last.ended;
 	return 0;
 }
 
@@ -146,7 +148,7 @@ struct epochs_record {
 	bool elected; /* the registry has it first */
 	const char *store;
 	struct begun begun;
-	void (*done)(void *arg, uint32_t epoch, int rc, const char *text); /* NULL: nobody waits for it any more */
+	void (*done)(void *arg, uint32_t epoch, int rc, const char *text); /* NULL: it was forgotten under way */
 	void *arg;
 	int rc;
 	struct err err;
@@ -305,11 +307,6 @@ int epochs_record(struct control *control, struct begun *begun,
 	*last = r;
 	*out = r;
 	return 0;
-}
-
-void epochs_let_go(struct epochs_record *record)
-{
-	record->done = NULL;
 }
 
 void epochs_forget(struct epochs_record *record)

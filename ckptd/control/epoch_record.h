@@ -1,4 +1,4 @@
-/* Epoch record: which one a job can be given, and the record of what was decided: the epoch, where the job went back to, which node has which ranks, and what was asked of it. An epoch that is
+/* Epoch record: which one a job can be given, and the record of what was decided: the epoch, where the job went back to, which node has which ranks, what was asked of it, and that it has ended. An epoch that is
  * used twice would make a new checkpoint pass for an old one of the same name, and a writer of the past for one of today; two plans of one number, two processes for
  * the same rank. */
 #ifndef CKPTD_CONTROL_EPOCH_RECORD_H
@@ -23,6 +23,7 @@ struct epochs_start {
 	struct rollbacks back;   /* where it went back to last */
 	struct plan_record plan; /* to be freed, as the next */
 	struct asked_record asked;
+	uint32_t ended; /* the last plan whose run has ended; 0: none */
 };
 /* What cannot be read is an error, and leaves nothing to be freed. */
 int epochs_first(struct control *control, const char *job, struct epochs_start *start, struct err *err);
@@ -35,8 +36,6 @@ struct epochs_record;
 int epochs_record(struct control *control, struct begun *begun,
 		  void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
 		  struct epochs_record **out);
-/* The same, and nobody waits for it: it is written all the same. */
-void epochs_let_go(struct epochs_record *record);
 /* done will not be called any more. NULL is allowed. */
 void epochs_forget(struct epochs_record *record);
 

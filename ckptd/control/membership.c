@@ -66,7 +66,7 @@ int membership_new(struct control *control, const char *job, bool spread, const 
 		return err_set(err, -ENOMEM, "no memory for job '%s'", job);
 	}
 	int rc = spread ? membership_recall(m, err) : 0;
-	if (rc) {
+	if (rc || membership_is_over(control, job, first->plan)) {
 		membership_free(m);
 		return rc;
 	}
@@ -96,9 +96,12 @@ void membership_remove(struct control *control, const char *job)
 void membership_over(struct control *control, const char *job)
 {
 	const struct membership *m = membership_find(control, job);
+	struct coord_view v = host_view(control, job);
 	if (m)
 		membership_past_note(control, job,
-				     (struct membership_end){m->assignment.number + 1, host_view(control, job).epoch});
+				     (struct membership_end){.plan = m->assignment.number + 1,
+							     .epoch = v.epoch,
+							     .unserved = v.unserved});
 	membership_remove(control, job);
 }
 

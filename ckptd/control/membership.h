@@ -60,6 +60,8 @@ void membership_kept_halt(const struct control *control, const char *job, struct
 void membership_depose(struct control *control, const char *job);
 /* All ranks have finished, or nobody is left. Whoever offers processes to what is over is told so. */
 void membership_over(struct control *control, const char *job);
+/* Nobody knows whether that stands on record: it does, or the job goes on. */
+void membership_past_forget(struct control *control, const char *job);
 
 /* The node's ranks are to go to others, and it is given no more of them; or it may have some again. job: "" for the only one. -EINPROGRESS: as soon as it is on record.
  * -ENOENT: no such job is planned here, or no such node; -EBUSY: too few ranks would be left; -EINVAL: what they have would be lost; -ECANCELED: it has some

@@ -1,5 +1,5 @@
-/* Jobs that have ended in this life of the daemon, and their last plans. A node that was cut off when its job ended comes back and offers its
- * processes: it is told, and the next job of that name is not taken for the one that is over. */
+/* Jobs that have ended in this life of the daemon, or by what is on record, and their last plans. A node that was cut off when its job ended, or has not been told before the
+ * coordinator was lost, offers its processes: it is told, and the next job of that name is not taken for the one that is over. */
 #include "control/membership_private.h"
 
 #include "control/control.h"
@@ -47,7 +47,7 @@ void membership_past_note(struct control *control, const char *job, struct membe
 {
 	struct membership_past *past = take(control, job);
 	if (!past && !(past = calloc(1, sizeof(*past))))
-		return; /* who comes late waits for the others in vain, as after a restart of this daemon */
+		return; /* who comes late waits for the others in vain */
 	snprintf(past->job, sizeof(past->job), "%s", job);
 	past->end = end;
 	past->next = control->past_memberships;
@@ -63,6 +63,18 @@ struct membership_end membership_past(const struct control *control, const char 
 	return past ? past->end : (struct membership_end){0};
 }
 
+void membership_past_recall(struct control *control, const char *job, uint32_t plan, uint32_t epoch)
+{
+	if (plan && plan >= membership_past(control, job).plan)
+		membership_past_note(control, job,
+				     (struct membership_end){.plan = plan + 1, .epoch = epoch, .unserved = true});
+}
+
+void membership_past_forget(struct control *control, const char *job)
+{
+	free(take(control, job));
+}
+
 void membership_past_free(struct control *control)
 {
 	while (control->past_memberships) {
@@ -72,17 +84,19 @@ void membership_past_free(struct control *control)
 	}
 }
 
-bool membership_is_over(const struct control *control, const struct peer_report *r)
+/* Unless the next job of that name has begun: it has a place for everybody. */
+bool membership_is_over(const struct control *control, const char *job, uint32_t plan)
 {
-	return r->assignment.plan && r->assignment.plan <= membership_past(control, r->job).plan &&
-	       !host_has(control, r->job);
+	const struct membership *m = membership_find(control, job);
+	return plan && plan <= membership_past(control, job).plan && !(m && m->assignment.world);
 }
 
 void membership_tell_over(struct control *control, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct membership_end end = membership_past(control, r->job);
 	struct peer_order idle = {.type = PEER_PLAN, .plan = {.number = end.plan, .world = r->assignment.world}};
-	struct peer_order over = {.type = PEER_END, .word.epoch = end.epoch};
+	struct peer_order over = {.type = PEER_END,
+				  .word = {.epoch = end.epoch, .flag = end.unserved || host_has(control, r->job)}};
 	bool at_work = r->assignment.n && r->assignment.world;
 	uint32_t at = spread ? node : control->peers->self;
 	memcpy(idle.job, r->job, sizeof(idle.job));

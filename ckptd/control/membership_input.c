@@ -89,18 +89,25 @@ static void refuse(struct control *control, uint32_t node, const char *job, int 
 	host_order(control, true, node, &o);
 }
 
+static bool is_over(const struct control *control, const struct peer_report *r)
+{
+	return r->type == PEER_CAPACITY && membership_is_over(control, r->job, r->assignment.plan);
+}
+
 void membership_report(struct control *control, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct membership *m = membership_find(control, r->job);
 	uint32_t at = spread ? node : 0;
 	struct err err = {{0}};
 	int rc = 0;
-	if (!m && r->type == PEER_CAPACITY && membership_is_over(control, r))
-		membership_tell_over(control, node, spread, r);
-	else if (!m && r->type == PEER_CAPACITY && r->assignment.processes)
+	if (!m && r->type == PEER_CAPACITY && r->assignment.processes && !is_over(control, r))
 		rc = membership_new(control, r->job, spread, &r->assignment, &m, &err);
 	if (rc)
 		refuse(control, node, r->job, rc, err.text);
+	if (is_over(control, r)) {
+		membership_tell_over(control, node, spread, r);
+		return;
+	}
 	if (!m)
 		return; /* nobody needs it */
 	if (m->spread != spread)

@@ -79,7 +79,8 @@ struct membership {
 
 /* NULL: the world of that job does not change. */
 struct membership *membership_find(const struct control *control, const char *job);
-/* Of a job of which somebody has offered itself for the first time. -ENOMEM, and what epochs_last() says. */
+/* Of a job of which somebody has offered itself for the first time. None is made where that one is of a run that has ended, by the record. -ENOMEM, and what epochs_last()
+ * says. */
 int membership_new(struct control *control, const char *job, bool spread, const struct peer_capacity *first,
 		   struct membership **out, struct err *err);
 void membership_remove(struct control *control, const char *job);
@@ -166,13 +167,16 @@ void membership_unstick(struct membership *m);
  * ended. */
 struct membership_end {
 	uint32_t plan, epoch;
+	bool unserved; /* copies stay: see struct coord_view, or nobody knows */
 };
 void membership_past_note(struct control *control, const char *job, struct membership_end end);
+/* By the record this plan was the last of a run that has ended; 0: none is known. */
+void membership_past_recall(struct control *control, const char *job, uint32_t plan, uint32_t epoch);
 struct membership_end membership_past(const struct control *control, const char *job);
 void membership_past_free(struct control *control);
-/* Who says this was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when that is done it offers again, has
+/* Who follows this plan was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when that is done it offers again, has
  * none at work, and may end. Where it had none, that is all. */
-bool membership_is_over(const struct control *control, const struct peer_report *report);
+bool membership_is_over(const struct control *control, const char *job, uint32_t plan);
 void membership_tell_over(struct control *control, uint32_t node, bool spread, const struct peer_report *report);
 
 /* Goes on where it can. False: the membership is no more. */

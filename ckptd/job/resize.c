@@ -154,8 +154,12 @@ void resize_dismiss(const struct job *job)
 	send_plan(job, &(struct wire_plan){0});
 }
 
+/* Whoever offers processes and follows no plan yet has come for the next job of that name. */
 void resize_end(struct job *job)
 {
+	const struct resize *resize = &job->resize;
+	if (resize->offered && !resize->plan && !resize->next.number)
+		return;
 	job->resize.drained = false;
 	if (job->resize.offered)
 		resize_dismiss(job);

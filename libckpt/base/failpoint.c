@@ -92,6 +92,7 @@ static const char *const names[] = {
 	"disk.unlink.after",
 	"disk.write",
 	"disk.write.after",
+	"end.tell",
 	"gc.manifest",
 	"gc.move",
 	"gc.open",

@@ -21,6 +21,7 @@ ENTRY_TRIES = 4
 # Names that no daemon and no rank of these scenarios reaches, and why.
 EXCUSED = {"base.test": "stands in the tests of libckpt/base only",
            "job.schedule": "the ranks of these scenarios do not ask what is due; tests/crash/test_due.py fires it",
+           "end.tell": "these jobs are on one node; tests/crash/test_end_record.py fires it",
            "plan.tell": "these jobs are on one node; tests/crash/test_plan_record.py fires it",
            "memory.fill": "only where the kernel's pool has huge pages; tests/unit/ckptd/arena/test_memory_pages.c fires it"}
 

@@ -72,6 +72,10 @@ int begun_encode(const struct begun *begun, struct wbuf *out)
 		jout_raw(out, ",\"plan\":");
 		plan_record_put(out, &begun->plan);
 	}
+	if (begun->ended) {
+		jout_raw(out, ",\"ended\":");
+		jout_u64(out, begun->ended);
+	}
 	asked_record_put(out, &begun->asked);
 	put_tail(out, ",\"begun_at\":", begun->begun_at, ",\"reason\":", begun->reason);
 	int rc = wbuf_finish(out);
@@ -170,10 +174,19 @@ static void read_rollbacks(struct jin *in, struct rollbacks *all)
 	}
 }
 
+static uint32_t read_plan_number(struct jin *in)
+{
+	uint32_t number = (uint32_t)jin_u64(in, PLAN_NUMBER_MAX);
+	if (!in->rc && !number)
+		jin_fail(in, "is a plan without a number");
+	return number;
+}
+
 static int read_begun(struct jin *in, struct begun *b)
 {
-	enum { AT = DOC_KEYS_END, REASON, BACK, PLAN, HALT, DRAINED };
-	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason", "back", "plan", "halt", "drained", NULL};
+	enum { AT = DOC_KEYS_END, REASON, BACK, PLAN, ENDED, HALT, DRAINED };
+	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason",  "back", "plan",
+					   "ended",  "halt",     "drained", NULL};
 	const struct doc_head head = {b->job, &b->id};
 	uint32_t seen = 0;
 	jin_object(in);
@@ -186,6 +199,8 @@ static int read_begun(struct jin *in, struct begun *b)
 			read_rollbacks(in, &b->back);
 		else if (k == PLAN)
 			plan_record_read(in, &b->plan);
+		else if (k == ENDED)
+			b->ended = read_plan_number(in);
 		else if (k == HALT)
 			asked_record_read_halt(in, &b->asked);
 		else if (k == DRAINED)

@@ -51,6 +51,7 @@ void read_orders(void)
 			f->told_plan = true;
 		}
 		f->over |= o->type == PEER_END;
+		f->copies_stay |= o->type == PEER_END && o->word.flag;
 		f->quiesce |= o->type == PEER_QUIESCE;
 		f->flush |= o->type == PEER_COMMAND && o->command.kind == COMMAND_FLUSH;
 		if (o->type == PEER_COMMAND && o->command.kind >= COMMAND_DRAIN) {

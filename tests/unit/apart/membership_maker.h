@@ -13,9 +13,9 @@ extern struct daemon membership_daemon;
 extern struct follower {
 	struct wire_plan plan;
 	bool told_plan, quiesce, pause, flush, drained;
-	bool over;       /* END */
-	unsigned drains; /* orders of it */
-	uint64_t after;  /* PAUSE */
+	bool over, copies_stay; /* END */
+	unsigned drains;        /* orders of it */
+	uint64_t after;         /* PAUSE */
 	int away;
 	char text[WIRE_TEXT_MAX];
 } nodes[NODES];

@@ -330,8 +330,9 @@ Test(coordinator_halt, and_with_the_job)
 	settle();
 	finishes(0);
 	finishes(1);
-	cr_assert_not(host_has(&here.control, "main"));
+	cr_assert(host_has(&here.control, "main"), "it is on record first");
 	settle();
+	cr_assert_not(host_has(&here.control, "main"));
 	cr_expect_eq(recorded().halt, ASKED_NO_HALT);
 }
 

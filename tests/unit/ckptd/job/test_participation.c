@@ -156,6 +156,16 @@ Test(participation, who_is_not_heard_for_what_was_left_of_another_job_joins_when
 	cr_expect_eq(job.join_ns, 0u, "it was its own end");
 }
 
+Test(participation, the_end_of_another_job_of_its_name_is_not_its_own)
+{
+	job.resize.offered = job.resize.drained = true;
+	resize_end(&job);
+	cr_expect(job.resize.drained, "its launcher follows no plan yet");
+	job.resize.next.number = 1;
+	resize_end(&job);
+	cr_expect_not(job.resize.drained, "by that one it waits");
+}
+
 Test(participation, an_epoch_that_somebody_comes_from_is_not_entered_again)
 {
 	participation_join(&job);

@@ -109,6 +109,27 @@ Test(marks, an_epoch_says_who_has_which_ranks)
 	begun_free(&b);
 }
 
+/* As older releases wrote them; and of one that does not know the field the rest can be read. */
+Test(marks, an_epoch_says_which_plan_was_the_last_of_a_run_that_has_ended)
+{
+	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1, .plan.number = 3}, back;
+	struct err err = {""};
+	struct wbuf text = {0};
+	cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
+	cr_expect_eq(back.ended, 0);
+	b.ended = 3;
+	cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
+	cr_expect(back.ended == 3 && back.plan.number == 3);
+	b.ended = PLAN_NUMBER_MAX;
+	cr_assert_eq(begun_encode(&b, &text), 0);
+	cr_expect(memmem(text.data, text.len, ",\"ended\":2147483647,", 20));
+	cr_assert_eq(begun_decode(text.data, text.len, &back, &err), 0, "%s", err.text);
+	cr_expect_eq(back.ended, (uint32_t)PLAN_NUMBER_MAX);
+	wbuf_free(&text);
+	b.ended++;
+	cr_expect_eq(begun_again(&b, &back, &err), -EBADMSG, "no plan has that number");
+}
+
 Test(marks, an_epoch_whose_plan_is_in_too_many_pieces_is_not_written)
 {
 	struct begun b = {.job = "gpt", .id = {0, 4}, .begun_at = 1, .plan.number = 1};
