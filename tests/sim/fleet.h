@@ -155,6 +155,8 @@ struct fleet {
 	bool stored;           /* there is a store */
 	bool verified;         /* and what is in it is read back, by the settings */
 	bool quiescing;        /* no faults any more */
+	bool finishing;        /* then: ranks finish, and nothing has to outlive that */
+	bool over;             /* all have */
 	bool mute;             /* ranks give no heartbeats */
 	bool asks;             /* ranks ask which steps are saved */
 	bool goes_back;        /* somebody lets the job go back to earlier steps */
@@ -183,9 +185,10 @@ struct fleet {
 	uint64_t deaths;          /* of processes and launchers */
 	struct fleet_node *dying; /* is about to tell a plan, and does not come to the end of it; NULL: none */
 	unsigned dying_life, last_words;
-	uint32_t drain_plan; /* the last that was seen to hold */
-	bool drain_lost;     /* the coordinator is lost as soon as a drain is on record */
-	bool drain_told;     /* one is */
+	struct fleet_node *last; /* the same, about to tell the end */
+	uint32_t drain_plan;     /* the last that was seen to hold */
+	bool drain_lost;         /* the coordinator is lost as soon as a drain is on record */
+	bool drain_told;         /* one is */
 	struct {
 		bool seen;        /* what the job was asked is on record, and nothing else has been asked since */
 		bool gone;        /* since then nobody of it was left, neither rank nor launcher */
@@ -203,7 +206,7 @@ struct fleet_sum {
 		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
-		halt_held, halt_anew;
+		halt_held, halt_anew, let_go, end_untold;
 };
 
 extern struct fleet fleet;
@@ -295,6 +298,7 @@ void launcher_ended(struct fleet_rank *r, bool retire); /* of a process: it is s
 void launcher_leave(struct fleet_node *n);              /* SIGTERM: its ranks are to go to other nodes */
 void launcher_kill(struct fleet_node *n);               /* SIGKILL, and all of its processes end with it */
 void launcher_lost(struct fleet_node *n);               /* the node is lost */
+void launcher_finished(struct fleet_rank *r); /* a process has ended well; the launcher ends with the last one */
 /* Ranks that the others could have without this node (NULL: with all). */
 uint32_t launcher_without(const struct fleet_node *n);
 
@@ -307,6 +311,12 @@ void fleet_go_on(uint64_t rounds);
 
 /* fleet_end.c: all finish; nothing is left of the job. */
 void fleet_finish(void);
+/* fleet_elastic_end.c: the same of an elastic one. */
+void elastic_finish(void);
+/* Has nothing under way, and could end. */
+bool fleet_may_finish(const struct fleet_rank *r);
+/* It says goodbye, and ends. */
+void fleet_finish_rank(struct fleet_rank *r);
 /* What net and registry have counted in this run goes to the sums of all. */
 void fleet_count_world(void);
 /* All ranks of the node have. */

@@ -183,6 +183,8 @@ static bool excused(struct step_id safe)
 static bool is_over(void)
 {
 	bool all = !fleet.elastic;
+	if (fleet.finishing)
+		return true;
 	for (unsigned i = 0; i < fleet.n; i++) {
 		if (fleet.nodes[i].ended)
 			return true;
@@ -219,7 +221,7 @@ static unsigned losses_before(uint64_t ns)
 static void check_copies(struct fleet_save *s)
 {
 	s->news = false;
-	if (s->losses != fleet.losses || step_compare(s->id, fleet_newest_durable()) <= 0)
+	if (fleet.finishing || s->losses != fleet.losses || step_compare(s->id, fleet_newest_durable()) <= 0)
 		return;
 	for (uint32_t i = 0; i < s->in; i++)
 		SIM_CHECK(havers(s, i) > 1,

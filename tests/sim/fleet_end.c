@@ -10,14 +10,13 @@
 /* After so long somebody starts the launcher again of a node that was let go too early. */
 #define AGAIN_NS (10 * CLOCK_NS_PER_S)
 
-static bool may_finish(const struct fleet_rank *r)
+bool fleet_may_finish(const struct fleet_rank *r)
 {
 	return r->alive && !r->finished && r->rank && r->client && r->joined && r->restored && r->slot < 0 &&
 	       !r->registering && !r->joining && !r->restoring;
 }
 
-/* It says goodbye, and ends. */
-static void finish(struct fleet_rank *r)
+void fleet_finish_rank(struct fleet_rank *r)
 {
 	struct job *job = fleet_job(&fleet.nodes[r->home]);
 	struct rank *rank = r->rank;
@@ -29,7 +28,10 @@ static void finish(struct fleet_rank *r)
 	r->finished = true;
 	r->rank = NULL;
 	job_disconnected(job, rank);
-	job_exited(job, r->id, r->pid, 0);
+	if (fleet.elastic)
+		launcher_finished(r);
+	else
+		job_exited(job, r->id, r->pid, 0);
 }
 
 bool fleet_finished(const struct fleet_node *n)
@@ -70,7 +72,8 @@ static void start_again(struct fleet_node *n)
 
 static void some_finish(const struct fleet_node *n, unsigned percent)
 {
-	fleet_each(r) if ((!n || r->home == n->id) && may_finish(r) && rng_chance(world_rng(), percent)) finish(r);
+	fleet_each(r) if ((!n || r->home == n->id) && fleet_may_finish(r) && rng_chance(world_rng(), percent))
+		fleet_finish_rank(r);
 }
 
 static bool stays(const struct fleet_node *n)

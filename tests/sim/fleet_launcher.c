@@ -294,7 +294,12 @@ static void take_plan(struct fleet_node *n, const struct wire_plan *m)
 		return;
 	fleet_trace("node %u: plan %u: world %u, %u ranks here%s", n->id, m->number, m->world, m->n,
 		    same ? ", as before" : "");
-	SIM_CHECK(m->number, "the job has ended for node %u", n->id);
+	SIM_CHECK(m->number || fleet.over, "the job has ended for node %u", n->id);
+	if (!m->number) {
+		fleet_sum.let_go++;
+		over(n);
+		return;
+	}
 	c->plan = m->number;
 	if (!same)
 		take_places(n, m);
@@ -376,6 +381,30 @@ void launcher_leave(struct fleet_node *n)
 void launcher_lost(struct fleet_node *n)
 {
 	n->assignment = (struct fleet_assignment){0};
+}
+
+static bool is_needed(const struct fleet_participant *s)
+{
+	return !s->retired && !(s->process && s->process->finished);
+}
+
+void launcher_finished(struct fleet_rank *r)
+{
+	struct fleet_node *n = &fleet.nodes[r->home];
+	struct fleet_participant *s = participant_of(r);
+	struct job *job = fleet_job(n);
+	if (job && s)
+		job_exited(job, s->id, r->pid, 0);
+	if (s)
+		s->start_ns = UINT64_MAX;
+	for (uint32_t i = 0; i < n->assignment.nplaces; i++)
+		if (is_needed(&n->assignment.places[i]))
+			return;
+	for (uint32_t i = 0; i < n->assignment.nplaces; i++)
+		if (n->assignment.places[i].process)
+			fleet_forget_rank(n->assignment.places[i].process);
+	over(n);
+	launcher_lost(n);
 }
 
 void launcher_kill(struct fleet_node *n)

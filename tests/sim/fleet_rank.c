@@ -127,6 +127,7 @@ int fleet_slot(const struct memory *mem, struct step_id id)
 void fleet_born(struct fleet_rank *r, uint32_t id, uint32_t world, uint32_t local_world)
 {
 	uint32_t life = ++fleet.lives;
+	SIM_CHECK(!fleet.over, "rank %u of %u begins on node %u, and all have finished", id, world, r->home);
 	*r = (struct fleet_rank){.id = id,
 				 .world = world,
 				 .local_world = local_world,

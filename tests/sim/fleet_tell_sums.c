@@ -44,6 +44,8 @@ static const struct {
 	{"coordinators lost before a halt was on record", &fleet_sum.halt_early},
 	{"halts that held under the next one", &fleet_sum.halt_held},
 	{"halts that ended with all who were asked", &fleet_sum.halt_anew},
+	{"launchers without ranks let go", &fleet_sum.let_go},
+	{"coordinators lost when it was on record that all had finished", &fleet_sum.end_untold},
 	{"launchers killed", &fleet_sum.launchers},
 	{"nodes returned", &fleet_sum.returns},
 	{"jobs asked to end", &fleet_sum.stopped},

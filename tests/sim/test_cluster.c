@@ -22,7 +22,8 @@
  *  6. Liveness. Without faults, within a minute all ranks train, a save becomes durable, and its copies are held. If the world changes,
  *     it has as many ranks as the nodes that are there can have.
  *  7. The end. A node whose ranks have finished goes on with the others when these need it. When all have finished, nothing is left of
- *     the job within a minute, and all launchers are let go.
+ *     the job within a minute, all launchers are let go, and none begins it anew. That is so if the coordinator is lost when the end of a
+ *     job whose world changes is on record. The next job of that name trains within a minute.
  *  8. Worlds. What is restored in another world is as in 3, whatever epoch it was spilled under. No save stands in the store twice. What
  *     2 covers goes on into another world, through storage, if only one node was lost since the last epoch was entered, and nothing else.
  *     Otherwise it may be left behind, because a spill can fail. Without a store, what was replicated and is still whole in memory goes on
@@ -406,6 +407,8 @@ static void run(uint64_t seed)
 		try_loss();
 	if (!fleet.elastic)
 		fleet_finish();
+	else if (!fleet.stopped)
+		elastic_finish();
 	fleet_check_store();
 	check_words();
 	fleet_count_world();
