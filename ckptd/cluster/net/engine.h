@@ -43,6 +43,7 @@ enum {
 	SMALL_MAX = 512,    /* control frames that wait for a node */
 	REVOKED_MAX = 64,   /* keys that are remembered as withdrawn */
 	TICK_MS = 20,       /* between two looks at what is under way */
+	EARLY_MS = 60,      /* a look may be so much before it is due: no more than a question may (link/liveness.h) */
 	REST_MS = 1000,     /* and at what is not */
 	RETRY_MS = 2,
 	AWAKE_MS = 1,        /* since something of a copy last came or went */
@@ -251,7 +252,7 @@ struct net {
 	struct list buried; /* and those that are to be freed at the end of the turn */
 	struct list busy;   /* peers with something to be sent */
 	struct list looks;  /* and those that the clock is watched for */
-	uint64_t next_session, next_tick;
+	uint64_t next_session, last_tick, next_tick;
 	unsigned neighbours[NEIGHBOURS]; /* that this node looks after */
 	bool changed;                    /* sessions have come or gone since these were found */
 	bool answered;                   /* who was asked has said something since the next tick was set */

@@ -202,11 +202,19 @@ static void plan(struct net *net, uint64_t now)
 	net->answered = false;
 }
 
+/* The thread is awake. What is due in a moment is not waited for: that costs another wake-up, and one in the node that is asked. */
+static bool is_due(const struct net *net, uint64_t now)
+{
+	bool rested = now >= net->last_tick + TICK_MS * CLOCK_NS_PER_MS;
+	return now + (rested ? EARLY_MS * CLOCK_NS_PER_MS : 0) >= net->next_tick;
+}
+
 static void tick(struct net *net)
 {
 	uint64_t now = clock_now();
-	if (now < net->next_tick)
+	if (!is_due(net, now))
 		return;
+	net->last_tick = now;
 	net->look = true;
 	attend_neighbours(net, now);
 	list_for_safe(node, &net->looks)
