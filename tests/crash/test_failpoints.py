@@ -161,7 +161,7 @@ def occupied(run, d):
     until(lambda: d.committed(), "a first checkpoint")
     epoch, step = d.committed()[-1]
     for ahead in range(30, 200):  # taken only now: an epoch that the store knows is not given out
-        (d.store / "main" / f"step-{step + ahead:012d}.e{epoch:04d}").mkdir()
+        (d.store / "main" / f"step-{step + ahead:012d}.e{epoch:04d}").mkdir(exist_ok=True)  # the ranks may have come so far meanwhile
     run.await_fired(d, ranks)
     run.progress(d, ranks)
     run.finish(d, ranks)

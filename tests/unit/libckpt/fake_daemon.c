@@ -423,9 +423,14 @@ void fake_die(struct fake *f)
 
 void fake_live(struct fake *f)
 {
+	fake_live_in(f, 1);
+}
+
+void fake_live_in(struct fake *f, uint32_t epoch)
+{
 	LOCK_SCOPE(&f->lock);
 	struct err err = {0};
-	f->epoch = 1;
+	f->epoch = epoch;
 	f->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	f->listener = channel_listen(f->path, &err);
 	cr_assert_geq(f->listener, 0, "%s", err.text);

@@ -45,6 +45,8 @@ void fake_let_restore(struct fake *f);
 /* Dies: every connection and mapping goes, at once. Then lives again, knowing nothing. */
 void fake_die(struct fake *f);
 void fake_live(struct fake *f);
+/* The same; this epoch was raised while it was away. */
+void fake_live_in(struct fake *f, uint32_t epoch);
 /* Waits (5 s) until n HELLOs were welcomed since the start. */
 void fake_await_hellos(struct fake *f, unsigned n);
 /* Waits (5 s) until n requests of this type arrived since the start. */

@@ -228,8 +228,7 @@ Test(service, an_epoch_that_was_raised_while_the_daemon_was_away_is_told)
 	ckpt_options o = listening();
 	ranks_up(&c, 1, &o);
 	fake_die(c.f);
-	fake_live(c.f);
-	fake_epoch_quietly(c.f, 7);
+	fake_live_in(c.f, 7);
 	cr_assert(await_epoch(&heard, 5000));
 	cr_assert_eq(heard.epoch, 7);
 	ranks_join(&c);
