@@ -72,6 +72,8 @@ class NetNode:
         self.process.send_signal(number)
         if number == signal.SIGKILL:
             self.process.wait()
+        elif number == signal.SIGSTOP:
+            os.waitpid(self.process.pid, os.WUNTRACED)  # on a busy machine its threads run on for a while
 
     def end(self):
         self.process.stdin.close()
