@@ -228,6 +228,8 @@ void coord_copied(struct coord *c, struct coord_from from, struct step_id id)
 		return;
 	if (coord_save_take(c, s, from.node, SAID_COPIED))
 		s->copied = true;
+	if (s->unwritten) /* it may not have begun it when that was said */
+		coord_order_failure(c, from.node, PEER_FAIL, id, true, -ECANCELED, FAILED_ELSEWHERE);
 	if (!sound(c, s, from.node) || id.epoch != c->epoch || c->nodes[from.node].ranks == c->world)
 		return;
 	if (!s->copied && was_skipped(c, s))

@@ -165,6 +165,21 @@ Test(coord_save, a_directory_that_cannot_be_made_fails_it_and_nothing_is_deleted
 	cr_expect_eq(place.removed, 1);
 }
 
+/* It is written as soon as one node has begun it. Who begins it after that has failed would keep its slots for an order that never comes. */
+Test(coord_save, who_begins_it_after_it_has_failed_towards_storage_hears_of_that)
+{
+	join_all();
+	coord_ready(coord, from(0), s10);
+	coord_spoiled(coord, s10, -ENOSPC, "no space");
+	coord_forgot(coord, 2, s10); /* it has not begun it */
+	told[2].failure = 0;
+	coord_copied(coord, from(2), s10);
+	cr_expect(told[2].failure == -ECANCELED && told[2].towards_storage);
+	cr_expect_eq(told[2].failed.step, 10);
+	capture(s10);
+	expect_level(LEVEL_CAPTURED);
+}
+
 Test(coord_save, who_has_no_part_in_a_directory_is_not_waited_for)
 {
 	join_all();
