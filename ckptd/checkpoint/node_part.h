@@ -10,8 +10,9 @@
  *    a checkpoint.
  *
  * DATA: files are written while their slots are still being filled, as far as these are; packed where that is wanted and pays
- * (checkpoint/node_part_compress.c), each when all of it is there. A file that is as in the previous checkpoint (checkpoint/previous.h) is linked to it instead. That is known once the digests are there; until
- * then a file that had not changed in the previous checkpoint either stands back, and the others are written.
+ * (checkpoint/node_part_compress.c), each when all of it is there. A file that is as in the previous checkpoint (checkpoint/previous.h)
+ * is linked to it instead. That is known once the digests are there; until then a file that had not changed in the previous checkpoint
+ * either stands back, and the others are written.
  *
  * NOTICE: when a file was packed, or a packed one linked, a file is written that makes PyTorch's reader refuse the directory. It does not see packed
  * files, and would leave holes where they are.
