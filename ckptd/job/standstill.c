@@ -110,6 +110,16 @@ static void end(struct job *job, const char *how, uint64_t now)
 	tell(job, "standstill-over", text);
 }
 
+/* The launcher reads it there (cli/launcher/launch_hang.c). Every tick: a daemon that was lost has left its own word. */
+static void show(const struct job *job)
+{
+	const struct standstill *s = &job->standstill;
+	uint64_t named = s->is && s->named ? arena_named(s->told_epoch, s->rank) : 0;
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		if (job->ranks[r].mem && atomic_load(&job->ranks[r].mem->head->named) != named)
+			atomic_store(&job->ranks[r].mem->head->named, named);
+}
+
 static void take(struct suspect *s, const struct rank *rank)
 {
 	s->rank = rank->id;
@@ -179,7 +189,7 @@ static void count_from_entry(const struct job *job, struct suspect *all, uint32_
 		all[i].is.beat_ns = max_u64(all[i].is.beat_ns, job->entered_ns);
 }
 
-void standstill_tick(struct job *job, uint64_t now)
+static void look(struct job *job, uint64_t now)
 {
 	struct standstill *s = &job->standstill;
 	struct suspect all[WIRE_LOCAL_MAX] = {0};
@@ -201,6 +211,12 @@ void standstill_tick(struct job *job, uint64_t now)
 	participant_say(job, &(struct peer_report){.type = PEER_SILENT, .silent = s->said});
 	if (!s->said.n)
 		end(job, "heartbeats come again", now);
+}
+
+void standstill_tick(struct job *job, uint64_t now)
+{
+	look(job, now);
+	show(job);
 }
 
 /* ---- of the coordinator ----------------------------------------------------------------------------------------- */
@@ -237,6 +253,7 @@ void standstill_hear(struct job *job, const struct peer_standstill *m)
 	}
 	bool news = !s->is || s->named != m->named || (m->named && s->rank != m->rank);
 	s->is = true;
+	s->told_epoch = m->epoch;
 	s->since_ns = now - min_u64(m->silent_ns, now);
 	s->named = m->named;
 	s->rank = m->rank;

@@ -28,6 +28,7 @@ struct standstill {
 		  128]; /* a sentence without its beginning: "rank 1 is waited for: …"; while `is` */
 	/* private */
 	uint32_t epoch;                 /* in which it is looked; 0: in none */
+	uint32_t told_epoch;            /* of what the coordinator has told */
 	bool armed;                     /* all ranks have made a step since: what they loaded is behind them */
 	uint64_t steps[WIRE_LOCAL_MAX]; /* of the first heartbeat; UINT64_MAX: none has come */
 	struct peer_silent said;        /* to the coordinator; n 0: nothing, or that it is over */

@@ -172,7 +172,7 @@ bool world_leave(struct launch *launch);
 /* Who is which rank from now on. */
 void world_plan(struct launch *launch, const struct wire_plan *m, uint64_t now);
 
-/* launch_hang.c: kills the rank for which the others wait, one at a time. */
+/* launch_hang.c: kills the rank for which the others wait, one at a time. Of several nodes the launcher of its node does. */
 void hang_tick(struct launch *launch, uint64_t now);
 uint64_t hang_next(const struct launch *launch);
 

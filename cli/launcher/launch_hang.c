@@ -1,4 +1,5 @@
-/* Kills the rank for which the others wait (format/arena/culprit.h). */
+/* Kills the rank for which the others wait: the one that the daemon names (ckptd/job/standstill.h), else who of those here is to blame
+ * (format/arena/culprit.h). */
 #include "launcher/launch.h"
 
 #include "base/clock.h"
@@ -6,17 +7,31 @@
 
 #include <signal.h>
 
-/* When it was last known to do something; false: its process has not come to work yet. */
+/* The others wait for another one in vain, as long as its launcher does not kill it. */
+#define ELSEWHERE_TIMES 8
+
+/* The daemon knows of the ranks on other nodes, too. */
+static bool is_named(const struct launch *launch, uint32_t rank)
+{
+	uint32_t named;
+	return held_named(&launch->held, &named) && named == rank;
+}
+
+/* When it was last known to do something; false: its process has not come to work yet, as far as is known. */
 static bool last_sign(const struct launch *launch, const struct launch_rank *rank, struct flight_view *view)
 {
-	return rank->stand == RANK_RUNNING && held_look(&launch->held, rank->id, view) &&
-	       view->beat_ns >= rank->proc.started_ns;
+	if (rank->stand != RANK_RUNNING || !held_look(&launch->held, rank->id, view))
+		return false;
+	if (view->beat_ns >= rank->proc.started_ns)
+		return true;
+	view->beat_ns = rank->proc.started_ns;
+	return is_named(launch, rank->id);
 }
 
 /* While ranks come and go nobody beats, nor while a node of the job is not heard: counted from the last change on. */
 static uint64_t quiet_since(const struct launch *launch, const struct flight_view *view)
 {
-	uint64_t since = max_u64(max_u64(view->beat_ns, launch->epoch_ns), launch->hang_held_ns);
+	uint64_t since = max_u64(view->beat_ns, launch->epoch_ns);
 	for (uint32_t r = 0; r < launch->nranks; r++)
 		since = max_u64(since, max_u64(launch->ranks[r].proc.started_ns,
 					       held_apart(&launch->held, launch->ranks[r].id)));
@@ -38,6 +53,12 @@ static uint64_t quiet_for(const struct launch *launch, uint64_t ns)
 	return next;
 }
 
+/* The same, but one that was spared has its time from then on. */
+static uint64_t due_after(const struct launch *launch, uint64_t ns)
+{
+	return max_u64(quiet_for(launch, ns), launch->hang_held_ns + ns);
+}
+
 /* On several nodes the ranks are looked at once before: when another launcher kills the one that hangs, the others have left their collective,
  * and any of them looks like it. */
 static uint64_t early_ns(const struct launch *launch)
@@ -47,11 +68,16 @@ static uint64_t early_ns(const struct launch *launch)
 
 uint64_t hang_next(const struct launch *launch)
 {
-	if (!launch->options.hang_ns)
+	uint64_t hang_ns = launch->options.hang_ns, early = UINT64_MAX;
+	struct flight_view view;
+	if (!hang_ns)
 		return UINT64_MAX;
-	uint64_t early = launch->options.nodes > 1 ? quiet_for(launch, early_ns(launch)) : UINT64_MAX;
-	return early > launch->hang_looked_ns ? min_u64(early, quiet_for(launch, launch->options.hang_ns))
-					      : quiet_for(launch, launch->options.hang_ns);
+	for (uint32_t r = 0; r < launch->nranks; r++)
+		if (is_named(launch, launch->ranks[r].id) && last_sign(launch, &launch->ranks[r], &view))
+			return quiet_since(launch, &view) + hang_ns;
+	if (launch->options.nodes > 1)
+		early = due_after(launch, early_ns(launch));
+	return early > launch->hang_looked_ns ? min_u64(early, due_after(launch, hang_ns)) : due_after(launch, hang_ns);
 }
 
 /* Those that have come to work; how many. */
@@ -82,7 +108,7 @@ static bool is_spared(struct launch *launch, const struct suspect *all, uint32_t
 		      uint64_t now)
 {
 	bool known = is_known(all, n, s);
-	if (now < quiet_for(launch, launch->options.hang_ns)) {
+	if (now < due_after(launch, launch->options.hang_ns)) {
 		launch->hang_looked_ns = now;
 		launch->hang_known_ns = known ? s->is.beat_ns : 0;
 		return true;
@@ -94,6 +120,23 @@ static bool is_spared(struct launch *launch, const struct suspect *all, uint32_t
 	return true;
 }
 
+/* NULL: nobody, or nobody yet. */
+static const struct suspect *who_hangs(struct launch *launch, const struct suspect *all, uint32_t n, uint64_t now)
+{
+	uint32_t named;
+	if (held_named(&launch->held, &named)) {
+		for (uint32_t i = 0; i < n; i++)
+			if (all[i].rank == named)
+				return &all[i];
+		if (now < quiet_for(launch, ELSEWHERE_TIMES * launch->options.hang_ns)) {
+			launch->hang_held_ns = now;
+			return NULL;
+		}
+	}
+	const struct suspect *s = culprit_find(all, n, now - launch->options.hang_ns / 2);
+	return s && launch->options.nodes > 1 && is_spared(launch, all, n, s, now) ? NULL : s;
+}
+
 void hang_tick(struct launch *launch, uint64_t now)
 {
 	struct suspect all[WIRE_LOCAL_MAX];
@@ -102,9 +145,9 @@ void hang_tick(struct launch *launch, uint64_t now)
 		return;
 	uint32_t n = suspects(launch, all);
 	culprit_count(all, n);
-	const struct suspect *s = culprit_find(all, n, now - launch->options.hang_ns / 2);
+	const struct suspect *s = who_hangs(launch, all, n, now);
 	struct launch_rank *rank = s ? ranks_find(launch, s->rank) : NULL;
-	if (!rank || (launch->options.nodes > 1 && is_spared(launch, all, n, s, now)))
+	if (!rank)
 		return;
 	launch_warn(launch, "rank %u hangs: no heartbeat for %.1f s, %s: process %d is killed", s->rank,
 		    (double)(now - s->is.beat_ns) / 1e9, culprit_text(all, n, s, text), (int)rank->proc.pid);

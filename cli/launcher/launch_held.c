@@ -104,6 +104,18 @@ uint64_t held_apart(const struct held_all *all, uint32_t rank)
 	return head ? atomic_load(&head->apart_ns) : 0;
 }
 
+bool held_named(const struct held_all *all, uint32_t *rank)
+{
+	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++) {
+		const struct held *held = &all->list[i];
+		uint64_t named = held->fd < 0 ? 0 : atomic_load(&held->head->named);
+		*rank = (uint32_t)named - 1;
+		if (named && named == arena_named(atomic_load(&held->head->entry.joined), *rank))
+			return true;
+	}
+	return false;
+}
+
 bool held_look(const struct held_all *all, uint32_t rank, struct flight_view *view)
 {
 	const struct arena_head *head = head_of(all, rank);

@@ -73,6 +73,17 @@ def _():
         equal([re.findall(r"rank (\d) hangs: no heartbeat", r.err()) for r in runs], [[], ["2"], ["5"]])
 
 
+@case("while the daemons name a rank of another node, no launcher kills one that waits for it, however late that one is killed")
+def _():
+    with nodes("ab") as daemons:
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--json", "--hang-timeout", timeout,
+                    "--inject", "absent:rank=2@step=30", "--", TRAIN, "--steps", STEPS, "--save-memory-every", 5, "--save-storage-every", 0)
+                for k, (d, timeout) in enumerate(zip(daemons, (3, 9)))]
+        a, b = (json.loads(r.wait().out()) for r in runs)
+        equal([a["restarts"], b["restarts"]], [0, 1], runs[0].err() + runs[1].err())
+        equal([re.findall(r"rank (\d) hangs: no heartbeat", r.err()) for r in runs], [[], ["2"]])
+
+
 @case("SIGTERM to the launchers of all nodes ends the job cleanly")
 def _():
     with nodes("ab") as daemons:

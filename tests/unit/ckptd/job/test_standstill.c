@@ -356,6 +356,31 @@ Test(standstill_job, the_rank_that_is_waited_for_is_told_until_a_heartbeat_comes
 	cr_assert(!job.standstill.is && !job.standstill.named);
 }
 
+/* Of all ranks here the same. */
+static uint64_t shown(uint64_t now)
+{
+	standstill_tick(&job, now);
+	cr_assert_eq(mem[0].head->named, mem[1].head->named);
+	return mem[0].head->named;
+}
+
+Test(standstill_job, the_arenas_show_who_is_waited_for)
+{
+	struct peer_standstill nobody = rank_1;
+	nobody.named = false;
+	mem[0].head->named = mem[1].head->named = arena_named(2, 0); /* the word of a daemon that was lost */
+	stand();
+	cr_expect_eq(shown(200 * S), 0u);
+	standstill_hear(&job, &rank_1);
+	cr_expect_eq(shown(201 * S), arena_named(2, 1));
+	standstill_hear(&job, &nobody);
+	cr_expect_eq(shown(202 * S), 0u);
+	standstill_hear(&job, &rank_1);
+	cr_expect_eq(shown(203 * S), arena_named(2, 1));
+	beat(10, 204 * S);
+	cr_expect_eq(shown(204 * S), 0u);
+}
+
 Test(standstill_job, a_rank_on_another_node_is_told_with_its_node)
 {
 	struct roster_node nodes[2] = {{.name = "a"}, {.name = "b"}};

@@ -99,3 +99,68 @@ Test(launch_hang, where_the_look_before_was_missed_one_that_may_wait_is_killed_l
 	cr_expect(!is_killed(110 * S) && !is_killed(117 * S));
 	cr_expect(is_killed(118 * S));
 }
+
+/* ---- while the daemon names one ---- */
+
+static void name(uint32_t epoch, uint32_t rank)
+{
+	head->entry.joined = 4;
+	head->named = arena_named(epoch, rank);
+}
+
+Test(launch_hang, the_one_that_the_daemon_names_is_killed_at_once)
+{
+	of_two_nodes(true); /* nothing else tells it from one that waits */
+	name(4, 0);
+	cr_expect_eq(hang_next(&launch), 108 * S);
+	cr_expect(!is_killed(107 * S) && is_killed(108 * S));
+}
+
+Test(launch_hang, nor_does_it_have_the_time_of_one_that_was_spared_before_it_was_named)
+{
+	of_two_nodes(true);
+	cr_expect(!is_killed(107 * S) && !is_killed(108 * S));
+	name(4, 0);
+	cr_expect(is_killed(109 * S));
+}
+
+Test(launch_hang, while_one_on_another_node_is_named_nobody_here_is_killed)
+{
+	of_two_nodes(false); /* the one that it would kill else */
+	name(4, 1);
+	uint64_t now = 100 * S;
+	for (int looks = 0; now < 163 * S; looks++) {
+		cr_assert_lt(looks, 20, "it looks without a pause");
+		cr_assert(!is_killed(now), "after %d looks", looks);
+		cr_assert_gt(hang_next(&launch), now);
+		now = hang_next(&launch);
+	}
+}
+
+Test(launch_hang, unless_its_launcher_does_not_kill_that_one)
+{
+	of_two_nodes(false);
+	name(4, 1);
+	uint64_t now = hang_next(&launch);
+	while (now < 200 * S && !is_killed(now))
+		now = hang_next(&launch);
+	cr_expect_geq(now, 164 * S);
+	cr_expect_leq(now, 180 * S);
+}
+
+Test(launch_hang, what_was_said_of_another_epoch_does_not_count)
+{
+	of_two_nodes(false);
+	name(3, 1);
+	cr_expect(!is_killed(107 * S) && is_killed(108 * S));
+}
+
+Test(launch_hang, who_is_named_hangs_even_if_its_process_has_given_no_heartbeat)
+{
+	of_two_nodes(false);
+	ranks[0].proc.started_ns = 101 * S;
+	cr_expect(!is_killed(120 * S));
+	name(4, 0);
+	cr_expect_eq(hang_next(&launch), 109 * S);
+	cr_expect(is_killed(121 * S));
+}
