@@ -9,6 +9,7 @@ import contextlib
 import os
 import statistics
 import sys
+import tempfile
 import time
 
 import node as nodes
@@ -86,7 +87,12 @@ def main():
     parser = nodes.options(seconds=20)
     parser.add_argument("--nodes", type=int, nargs="+", default=[8, 16, 32, 64])
     args = parser.parse_args()
-    os.environ.update(CKPT_BUILD=os.path.abspath(args.programs), CKPT_CONFIG="/dev/null", TMPDIR=os.path.abspath(args.dir))
+    with tempfile.TemporaryDirectory(dir=os.path.abspath(args.dir)) as home:
+        os.environ.update(CKPT_BUILD=os.path.abspath(args.programs), CKPT_CONFIG="/dev/null", TMPDIR=home)
+        return compare(args)
+
+
+def compare(args):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/lib"))
     print(f"machine: {nodes.machine(args.dir)}; load {os.getloadavg()[0]:.1f}")
     missed = False

@@ -66,8 +66,19 @@ static void note_failure(const struct coordinator_host *host, const struct peer_
 		set_aside_gone_on(host->control, host->job);
 }
 
+/* What a node has written in the directory of another coordinator is not in this one's: it has that ready, no more. */
+static bool heard_as_ready(struct coordinator_host *host, struct coord_from from, const struct peer_report *r)
+{
+	if (r->type != PEER_PREPARED || r->prepared.maker == host->directories.maker)
+		return false;
+	host_hear(host, from, &(struct peer_report){.type = PEER_READY, .save.id = r->prepared.id});
+	return true;
+}
+
 void host_hear(struct coordinator_host *host, struct coord_from from, const struct peer_report *r)
 {
+	if (heard_as_ready(host, from, r))
+		return;
 	switch (r->type) {
 	case PEER_LEAVE:
 		leave(host, from.node, r->leave);

@@ -74,7 +74,8 @@ struct coord_survey {
  * part on other nodes (REACHED, or UNCOPIED); those of an earlier one may go. PIN_REPLICATED: it was shown as replicated,
  * perhaps when this node was not there: what there is of it stays until a newer one is, what is older may go; whether it has all its
  * copies now, nobody says. SKIP: it stays in memory, and why. WRITE: the directory is there, the node writes its part into it
- * (PREPARED); with the flag a checkpoint is in it, which is compared. CLEAR: what the node wrote of a save that has failed is
+ * (PREPARED), also if it has been writing, or has written, into that of another coordinator; with the flag a checkpoint is in it, which is
+ * compared. CLEAR: what the node wrote of a save that has failed is
  * deleted, unless the flag says that it is to be kept (CLEARED).
  * SCHEDULE: which steps are saved, of those behind the last one.
  * STANDSTILL: all ranks of the job stand still, and which one the others wait for; or they do no longer. It changes nothing.

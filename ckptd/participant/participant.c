@@ -124,9 +124,10 @@ void participant_uncopied(const struct job *job, struct step_id id, const char *
 	say_save(job, PEER_UNCOPIED, id, why);
 }
 
-void participant_prepared(const struct job *job, struct step_id id, const struct peer_part *part)
+void participant_prepared(const struct job *job, struct step_id id, uint64_t maker, const struct peer_part *part)
 {
-	participant_say(job, &(struct peer_report){.type = PEER_PREPARED, .prepared = {.id = id, .part = *part}});
+	participant_say(job, &(struct peer_report){.type = PEER_PREPARED,
+						   .prepared = {.id = id, .maker = maker, .part = *part}});
 }
 
 void participant_ready(const struct job *job, struct step_id id)

@@ -37,7 +37,7 @@ void participant_reached(const struct job *job, struct step_id id, enum level_sh
 /* Any report; all but the name of the job and the epoch is the caller's. */
 void participant_say(const struct job *job, struct peer_report *report);
 void participant_uncopied(const struct job *job, struct step_id id, const char *why);
-void participant_prepared(const struct job *job, struct step_id id, const struct peer_part *part);
+void participant_prepared(const struct job *job, struct step_id id, uint64_t maker, const struct peer_part *part);
 void participant_ready(const struct job *job, struct step_id id);
 void participant_passed(const struct job *job, struct step_id id, int rc, const char *text);
 void participant_cleared(const struct job *job, struct step_id id);

@@ -214,21 +214,36 @@ static void commit_prepared(struct node_part *c)
 static void commit_failed(struct node_part *c)
 {
 	struct snapshot *s = c->arg;
+	if (s->anew) {
+		node_part_clear(c, 0);
+		return;
+	}
 	if (s->state == SNAPSHOT_OPEN && s->saves->of.runtime->stopping)
 		return; /* saves_end_open */
 	s->saves->failed++;
 	snapshot_fail_storage(s, c->rc, "%s", c->err.text);
 }
 
+/* As if it had never begun: the pump goes on with what is ordered. */
+static void forget_commit(struct snapshot *s)
+{
+	node_part_free(s->commit);
+	s->commit = NULL;
+	s->anew = s->slots_on_disk = false;
+}
+
 static void commit_done(struct node_part *c)
 {
 	struct snapshot *s = c->arg;
 	struct saves *saves = s->saves;
+	bool withdrawn = c->rc || c->cleared;
 	saves->committing = NULL;
-	if (c->rc || c->cleared)
-		saves_cleared(saves, s->id);
-	else
+	if (!withdrawn)
 		previous_take(&saves->previous, c);
+	if (s->anew)
+		forget_commit(s);
+	if (withdrawn) /* the save may have failed meanwhile for the coordinator that wants it written anew */
+		saves_cleared(saves, s->id);
 	saves_pump(saves);
 }
 

@@ -106,7 +106,7 @@ void saves_ready(struct saves *saves, struct snapshot *s)
 void saves_prepared(struct saves *saves, struct snapshot *s)
 {
 	s->said = *saves->of.epoch;
-	participant_prepared(saves->of.job, s->id, &s->commit->part);
+	participant_prepared(saves->of.job, s->id, s->commit->maker, &s->commit->part);
 }
 
 void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
@@ -262,20 +262,6 @@ static void refuse_order(struct saves *saves, struct step_id id)
 			   storage ? "this node does not write it" : "this node does not have it in memory");
 }
 
-/* What is being written already is prepared in its own time, and told so. True: nothing else is to be done. */
-static bool continues(struct saves *saves, struct snapshot *s, const struct peer_save *order)
-{
-	struct node_part *c = s ? s->commit : NULL;
-	if (!c || c->rc)
-		return false;
-	if (c->state == NODE_PART_ASK)
-		node_part_write(c, order->flag, order->maker, &order->parts);
-	else if (c->state >= NODE_PART_PREPARED)
-		saves_prepared(saves, s); /* to an earlier life of the coordinator, which may have died before it could
-					     say what became of it */
-	return true;
-}
-
 static int keep_order(struct saves *saves, const struct peer_save *order)
 {
 	struct share_parts parts;
@@ -286,6 +272,45 @@ static int keep_order(struct saves *saves, const struct peer_save *order)
 	saves->ordered = *order;
 	saves->ordered.parts = parts;
 	return 0;
+}
+
+/* The directory in which it is written is that of a coordinator that is gone. */
+static void begin_anew(struct saves *saves, struct snapshot *s, const struct peer_save *order)
+{
+	if (s->damaged || !snapshot_has_slots(s)) {
+		snapshot_fail_storage(s, -ENODATA, "another node coordinates the job, and its slots are given back");
+		return;
+	}
+	if (keep_order(saves, order)) {
+		snapshot_fail_storage(s, -ENOMEM, "no memory to write it for another coordinator");
+		return;
+	}
+	if (s->anew)
+		return;
+	log_info("job %s: step %lu epoch %u is written anew, for another coordinator", saves->of.name,
+		 (unsigned long)s->id.step, s->id.epoch);
+	s->anew = true;
+	node_part_abort(s->commit, -ECANCELED, "another coordinator has it written anew");
+}
+
+/* What is being written already is prepared in its own time, and told so. True: nothing else is to be done. */
+static bool continues(struct saves *saves, struct snapshot *s, const struct peer_save *order)
+{
+	struct node_part *c = s ? s->commit : NULL;
+	if (!c || (c->rc && !s->anew))
+		return false;
+	bool prepared = !c->rc && c->state >= NODE_PART_PREPARED, here = c->maker == order->maker;
+	if (c->state == NODE_PART_ASK) {
+		node_part_write(c, order->flag, order->maker, &order->parts);
+	} else if (prepared && (order->flag || here)) {
+		c->maker = order->maker;  /* the directory has become a checkpoint, as this one has found */
+		saves_prepared(saves, s); /* its coordinator may have died before it could say what became of it */
+	} else if (s->anew || !here) {
+		if (c->state > NODE_PART_PREPARED && !s->anew)
+			return false;
+		begin_anew(saves, s, order);
+	}
+	return true;
 }
 
 void saves_write(struct saves *saves, const struct peer_save *order)
@@ -318,7 +343,7 @@ struct snapshot *saves_ordered(struct saves *saves)
 		return NULL;
 	}
 	saves->ordered.id = (struct step_id){0};
-	s->promoted = !s->to_storage || s->passed_over;
+	s->promoted |= !s->to_storage || s->passed_over;
 	s->to_storage = s->due = true;
 	s->stays = false;
 	s->storage_rc = 0;
@@ -364,17 +389,17 @@ void saves_report_anew(struct saves *saves)
 	saves_follow(saves);
 }
 
-/* What was said in an epoch that was over was not heard. */
+/* What was said in an epoch that was over was not heard. What is being written for a coordinator that is gone, the next one has written anew. */
 void saves_say_again(struct saves *saves, struct snapshot *s)
 {
 	const struct node_part *c = s->commit;
 	if (!c || s->said == *saves->of.epoch || !*saves->of.epoch)
 		return;
 	s->said = *saves->of.epoch;
-	if (c->state == NODE_PART_ASK)
-		saves_ready(saves, s);
-	else if (c->state == NODE_PART_PREPARED)
+	if (c->state == NODE_PART_PREPARED)
 		saves_prepared(saves, s);
 	else if (c->state == NODE_PART_STOPPED)
 		saves_failed(saves, s, c->rc);
+	else if (c->state < NODE_PART_PREPARED && !c->rc)
+		saves_ready(saves, s);
 }

@@ -187,6 +187,14 @@ bool snapshot_is_writable(const struct snapshot *s)
 	return s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED;
 }
 
+bool snapshot_has_slots(const struct snapshot *s)
+{
+	for (uint32_t r = 0; r < s->nparts; r++)
+		if (s->parts[r].state == PART_RELEASED)
+			return false;
+	return true;
+}
+
 void snapshot_note_arrived(struct snapshot *s)
 {
 	for (uint32_t r = 0; r < s->nparts; r++) {

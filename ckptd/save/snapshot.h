@@ -79,6 +79,7 @@ struct snapshot {
 	struct node_part *commit;
 	struct node_part_rank *commit_ranks;
 	bool slots_on_disk; /* the disk no longer reads the slots */
+	bool anew; /* the commit stops, for it is to be written in the directory of another coordinator (saves.ordered) */
 	enum snapshot_verify verify;
 	uint32_t told; /* the epoch in which the coordinator heard that the local parts are captured */
 	uint64_t told_ns;
@@ -150,6 +151,8 @@ static inline bool snapshot_is_stored(const struct snapshot *s)
 bool snapshot_awaits_readback(const struct snapshot *s);
 /* Every rank here has begun it: its parts can be written, as far as they have come. */
 bool snapshot_is_writable(const struct snapshot *s);
+/* No slot of it was given back. */
+bool snapshot_has_slots(const struct snapshot *s);
 /* How far they have come, in commit_ranks. */
 void snapshot_note_arrived(struct snapshot *s);
 /* Nothing of it runs. */

@@ -1,6 +1,6 @@
 """A job on three nodes whose coordinator is elected in etcd, when the way between the coordinator and one of them is cut: in one direction, in the other, in
-both. The third node reaches both, and coordinates from then on. No epoch begins, no step is lost, saves go on; but what is just being written stays in
-memory. Clusters side by side."""
+both. The third node reaches both, and coordinates from then on. No epoch begins, no step is lost, saves go on, also the one that is just being
+written. Clusters side by side."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from elected_nodes import HERE
 from etcd import etcd
 from etcd import why_not as why_no_etcd
 from registry_nodes import Gate
-from scripted_ranks import CAPTURED, DURABLE, STORAGE, VERIFIED, Puppet, all_must, each
+from scripted_ranks import DURABLE, STORAGE, VERIFIED, Puppet, all_must
 from tap import Cases, equal, expect, until
 
 NAMES, SILENCE_S = "abc", 2
@@ -118,7 +118,8 @@ def cut(*, there, back):
 
 
 def a_save_is_just_being_written():
-    """Its files are in a directory that the next coordinator does not use. What was on storage before is read back all the same."""
+    """Its files are in a directory that the next coordinator does not use: it is written anew. What was on storage before is read back all the
+    same."""
     with job(*SLOWLY, elements=MANY) as j:
         at = time.monotonic()
         while time.monotonic() < at + 2 * SILENCE_S:
@@ -129,9 +130,8 @@ def a_save_is_just_being_written():
         first.mute(other)
         other.mute(first)
         expect(j.coordinator(first.name) is third, f"node {third.name} reaches both")
-        ends = {answer.code for answer in each(j.ranks, "wait", 1, DURABLE, PATIENCE_MS)}
-        equal(len(ends), 1, f"one outcome for all: {ends}")
-        all_must(j.ranks, "wait", 1, CAPTURED, PATIENCE_MS)
+        all_must(j.ranks, "wait", 1, DURABLE, PATIENCE_MS)
+        until(lambda: any("is written anew, for another coordinator" in node.said() for node in j.net.nodes), "it was being written", PATIENCE_S)
         j.saves(2)
         all_must(j.ranks, "wait", 0, VERIFIED, PATIENCE_MS)
         j.same_epoch()

@@ -201,6 +201,7 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 		break;
 	case PEER_PREPARED:
 		put_id(out, m->prepared.id);
+		wbuf_u64(out, m->prepared.maker);
 		peer_part_put(out, &m->prepared.part);
 		break;
 	case PEER_CAPACITY:
@@ -278,6 +279,7 @@ static void get_report(struct rbuf *r, struct peer_report *m)
 		return;
 	case PEER_PREPARED:
 		m->prepared.id = get_id(r);
+		m->prepared.maker = rbuf_u64(r);
 		peer_part_get(r, &m->prepared.part);
 		return;
 	case PEER_CAPACITY:

@@ -316,6 +316,7 @@ struct peer_report {
 		struct peer_save save;
 		struct {
 			struct step_id id;
+			uint64_t maker; /* of the directory that it is in, as in peer_save */
 			struct peer_part part;
 		} prepared;
 		struct peer_capacity assignment;

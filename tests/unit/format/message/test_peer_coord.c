@@ -66,7 +66,7 @@ static struct peer_report a_report(enum peer_type type)
 		snprintf(r.found.why, sizeof(r.found.why), "damaged");
 		break;
 	case PEER_PREPARED:
-		r.prepared.id = s10;
+		r.prepared.id = s10, r.prepared.maker = 1ull << 40 | 7;
 		r.prepared.part = part;
 		break;
 	case PEER_FETCHED:
