@@ -91,6 +91,21 @@ void host_leave_directories(struct control *control, const char *job)
 		directories_abandon(&host->directories);
 }
 
+static bool is_elected(const struct coordinator_host *host)
+{
+	return host->spread && host->control->registry;
+}
+
+void hosts_node_up(struct control *control, uint32_t node)
+{
+	struct peer_order order = {.type = PEER_ANNOUNCE};
+	list_for(it, &control->hosts) {
+		struct coordinator_host *host = list_entry(it, struct coordinator_host, link);
+		if (is_elected(host) && host_here(control, host->job))
+			host_give(host, node, &order);
+	}
+}
+
 void hosts_abandon(struct control *control)
 {
 	list_for(node, &control->hosts) {
@@ -107,11 +122,6 @@ void hosts_free(struct control *control)
 	memberships_free(control);
 	reach_free(control);
 	set_aside_free(control);
-}
-
-static bool is_elected(const struct coordinator_host *host)
-{
-	return host->spread && host->control->registry;
 }
 
 /* Where the registry says who coordinates, nothing hangs on a lock that a daemon which does not run keeps. */

@@ -35,6 +35,8 @@ void host_preface(struct control *control, const char *job, const char *text);
 void host_abandon(struct control *control, const char *job);
 /* So many nodes the coordinators here have room for. */
 unsigned hosts_room(const struct control *control);
+/* A node is there: it may be cut off from the registry, and not know who coordinates. */
+void hosts_node_up(struct control *control, uint32_t node);
 /* A node of the roster is lost: for all jobs. rc: as in net_events.down. */
 void hosts_node_down(struct control *control, uint32_t node, int rc, const char *why);
 /* Another node coordinates the job, or may: nothing is ordered any more, and what is on storage stays as it is. */

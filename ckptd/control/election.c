@@ -175,6 +175,28 @@ static void depose_all(struct election *e)
 	}
 }
 
+bool election_hears(struct control *control, const char *job, uint32_t node, uint64_t term)
+{
+	struct job_record *r = election_find(control, job);
+	bool ours = node == control->peers->self || coordinator_of(control, job) == control->peers->self;
+	if (!r || ours || term <= r->term || registry_is_synced(control->registry))
+		return false;
+	r->told = true;
+	set_node(control->election, r, node, term);
+	return true;
+}
+
+/* The registry is there again, and what it says of the job may be what it said before: then nobody has told that. */
+static void ask_registry(struct election *e, struct job_record *r)
+{
+	char key[REGISTRY_KEY_MAX];
+	struct registry_record record;
+	r->told = false;
+	election_key(r->job, COORDINATOR, key);
+	bool stands = registry_get(e->control->registry, key, &record);
+	set_node(e, r, stands ? node_of(e, r, &record) : NO_NODE, stands ? record.created : 0);
+}
+
 /* ---- the registry ---------------------------------------------------------------------------------------------- */
 
 static void on_synced(void *arg)
@@ -182,6 +204,11 @@ static void on_synced(void *arg)
 	struct election *e = arg;
 	log_info("the registry is followed");
 	e->away[0] = '\0';
+	list_for(it, &e->jobs) {
+		struct job_record *r = list_entry(it, struct job_record, link);
+		if (r->told)
+			ask_registry(e, r);
+	}
 }
 
 static void on_away(void *arg, const char *why)

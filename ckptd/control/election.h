@@ -45,6 +45,10 @@ void election_tick(struct control *control);
 /* The message of a node that takes itself for the coordinator of the job, in that term: it is, as far as is known here. */
 bool election_believes(const struct control *control, const char *job, uint32_t node, uint64_t term);
 
+/* The same, of a node that this one may not have heard of because the registry is away here. Terms only grow, and who was elected stops before its lease
+ * can have ended: so the highest of which one hears is as good as the registry's word, until that is there again. True: it is believed from now on. */
+bool election_hears(struct control *control, const char *job, uint32_t node, uint64_t term);
+
 /* The job that this node coordinates is handed over to another node (control/hand_over.h): nobody coordinates it here from now on, and those who see that give
  * that node the time to be elected. may: else it stays here. */
 bool election_may_hand_over(const struct control *control, const char *job);

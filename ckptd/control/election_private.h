@@ -18,6 +18,7 @@ struct job_record {
 	char job[NAME_JOB_MAX];
 	uint32_t node; /* NO_NODE: nobody */
 	uint64_t term;
+	bool told;  /* by the node itself, while the registry was away */
 	bool asked; /* a transaction on its record is on its way */
 	uint64_t retry_ns, idle_ns;
 	uint64_t vacant_ns; /* since when nobody coordinates it */

@@ -37,6 +37,7 @@ static void on_up(void *arg, unsigned node)
 	hand_overs_node_up(dispatch->control, node);
 	replica_node_up(dispatch->peers->replica, node);
 	coordinator_link_node(dispatch, node);
+	hosts_node_up(dispatch->control, node);
 }
 
 static void on_down(void *arg, unsigned node, int rc)
@@ -92,7 +93,8 @@ static int take_order(struct dispatch *dispatch, unsigned node, uint16_t type, u
 	int rc = peer_order_decode(type, body, len, &order, err);
 	if (rc)
 		return rc;
-	if (election_believes(dispatch->control, order.job, node, term)) {
+	if (election_believes(dispatch->control, order.job, node, term) ||
+	    election_hears(dispatch->control, order.job, node, term)) {
 		orders_obey(dispatch, &order);
 		orders_turn(dispatch, order.job);
 	} else {

@@ -181,6 +181,12 @@ uint64_t etcd_created(const char *key)
 	return s ? s->created : 0;
 }
 
+void etcd_back(void)
+{
+	fake_etcd.synced = true;
+	events.synced(events.arg);
+}
+
 void etcd_lapse(void)
 {
 	fake_etcd.lease_until = 0;

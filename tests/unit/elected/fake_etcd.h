@@ -28,6 +28,8 @@ void etcd_lose(int rc);
 /* What stands; NULL, 0: nothing does. */
 const char *etcd_value(const char *key);
 uint64_t etcd_created(const char *key);
+/* It was not followed for a while (synced: false), and is again. */
+void etcd_back(void);
 void etcd_lapse(void);
 void clock_skip(uint64_t ns);
 

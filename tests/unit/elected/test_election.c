@@ -115,6 +115,47 @@ Test(election, a_message_counts_from_who_coordinates_and_in_that_term_only)
 	cr_expect(election_believes(&d.control, "gpt", A, etcd_created(COORDINATOR)));
 }
 
+/* Terms only grow, so a higher one was elected since. */
+Test(election, while_the_registry_is_away_who_announces_a_higher_term_is_believed)
+{
+	etcd_put(COORDINATOR, "a", false);
+	uint64_t term = etcd_created(COORDINATOR);
+	cr_expect(!election_hears(&d.control, "gpt", C, term + 7), "the registry will say so itself");
+	fake_etcd.synced = false;
+	cr_expect(!election_hears(&d.control, "gpt", C, term) && !election_hears(&d.control, "gpt", C, term - 1));
+	cr_expect(!election_hears(&d.control, "gpt", SELF, term + 7), "we would know");
+	cr_expect(!election_hears(&d.control, "other", C, term + 7), "nothing is known of that job");
+	cr_expect_eq(coordinator_of(&d.control, "gpt"), A);
+	cr_expect(election_hears(&d.control, "gpt", C, term + 7));
+	cr_expect(election_believes(&d.control, "gpt", C, term + 7) && moved == 2);
+	cr_expect(!election_hears(&d.control, "gpt", A, term + 6), "it was elected before that one");
+}
+
+Test(election, who_coordinates_and_has_its_lease_believes_nobody_else)
+{
+	uint64_t term = elected();
+	fake_etcd.synced = false;
+	cr_expect(!election_hears(&d.control, "gpt", C, term + 7));
+	fake_etcd.lease_until = 0;
+	tick(0);
+	cr_expect(election_hears(&d.control, "gpt", C, term + 7));
+}
+
+Test(election, when_the_registry_is_back_its_word_counts)
+{
+	etcd_put(COORDINATOR, "a", false);
+	uint64_t term = etcd_created(COORDINATOR);
+	fake_etcd.synced = false;
+	cr_assert(election_hears(&d.control, "gpt", C, term + 7));
+	etcd_back();
+	cr_expect(election_believes(&d.control, "gpt", A, term), "as it was before");
+	etcd_put(COORDINATOR, NULL, false);
+	fake_etcd.synced = false;
+	cr_assert(election_hears(&d.control, "gpt", C, term + 8));
+	etcd_back();
+	cr_expect_eq(coordinator_of(&d.control, "gpt"), NO_NODE, "it was lost since");
+}
+
 Test(election, a_record_that_is_changed_and_not_created_anew_is_of_the_same_term)
 {
 	etcd_put(COORDINATOR, "a", false);
