@@ -17,7 +17,9 @@ static void tell_all(struct coordinator_host *host)
 {
 	const struct peers *peers = host->control->peers;
 	struct coord_view view = coord_view(host->coord);
-	struct peer_order end = {.type = PEER_END, .word = {.epoch = view.epoch, .flag = view.unserved}};
+	struct peer_order end = {
+		.type = PEER_END,
+		.word = {.epoch = view.epoch, .flag = view.unserved, .rc = host->end.finished ? 0 : -EOWNERDEAD}};
 	for (uint32_t n = 0; host->spread && n < peers->roster->n; n++) {
 		if (n != peers->self && (!peers->net || !net_is_up(peers->net, n)))
 			continue;
@@ -49,7 +51,7 @@ static void put_on_record(struct coordinator_host *host)
 	host_persist(host, coord_view(host->coord).epoch, coord_reason(host->coord));
 }
 
-void host_over(struct coordinator_host *host)
+void host_over(struct coordinator_host *host, bool finished)
 {
 	uint32_t plan = host->spread ? membership_plan(host->control, host->job) : 0;
 	if (end_waits(host))
@@ -57,6 +59,7 @@ void host_over(struct coordinator_host *host)
 	bool asked = halt_end(host), leaves = is_leaving(host->control);
 	membership_over(host->control, host->job);
 	host->ended = true;
+	host->end.finished = finished;
 	host->end.plan = plan ? plan : host->end.plan;
 	host->end.untold = asked || (plan && !leaves && epochs_are_kept(host->control));
 	if (end_waits(host))

@@ -19,10 +19,11 @@ struct peer_report;
 struct coordinator_end {
 	uint32_t plan; /* the last that has ended; 0: none */
 	bool untold;   /* that is not on record yet */
+	bool finished; /* its ranks have, and are not lost */
 };
 
 /* All ranks have finished, or nobody is left: that is recorded, and then all nodes are told. The host may be freed. */
-void host_over(struct coordinator_host *host);
+void host_over(struct coordinator_host *host, bool finished);
 /* It is on its way to the record. */
 bool end_waits(const struct coordinator_host *host);
 /* It stands there. The host may be freed. */

@@ -23,7 +23,7 @@ static void leave(struct coordinator_host *host, uint32_t node, enum peer_leave 
 	bool goes_on = finished ? membership_left(host->control, host->job, node)
 				: membership_deserted(host->control, host->job, node, last);
 	if (last && !goes_on)
-		host_over(host);
+		host_over(host, finished);
 	else if (last && !finished)
 		halt_forget(host);
 }
@@ -120,7 +120,7 @@ static void lose(struct coordinator_host *host, uint32_t node, uint64_t heard_ns
 		return;
 	halt_doubt(host);
 	if (finished)
-		host_over(host);
+		host_over(host, true);
 }
 
 static void suspect(struct control *control, uint32_t node, int rc, const char *job, const char *why)

@@ -60,7 +60,7 @@ void host_abandon(struct control *control, const char *job)
 {
 	struct coordinator_host *host = host_find(control, job);
 	if (host)
-		host_over(host);
+		host_over(host, false);
 }
 
 void host_preface(struct control *control, const char *job, const char *text)

@@ -95,8 +95,9 @@ void membership_tell_over(struct control *control, uint32_t node, bool spread, c
 {
 	struct membership_end end = membership_past(control, r->job);
 	struct peer_order idle = {.type = PEER_PLAN, .plan = {.number = end.plan, .world = r->assignment.world}};
-	struct peer_order over = {.type = PEER_END,
-				  .word = {.epoch = end.epoch, .flag = end.unserved || host_has(control, r->job)}};
+	struct peer_order over = {
+		.type = PEER_END,
+		.word = {.epoch = end.epoch, .flag = end.unserved || host_has(control, r->job), .rc = -EOWNERDEAD}};
 	bool at_work = r->assignment.n && r->assignment.world;
 	uint32_t at = spread ? node : control->peers->self;
 	memcpy(idle.job, r->job, sizeof(idle.job));

@@ -195,6 +195,8 @@ void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 	case PEER_END:
 		resize_end(job);
 		finish_hear(job, PEER_DISMISSED);
+		if (!order->word.rc && !order->word.flag)
+			job_over(job, order->word.epoch);
 		return;
 	case PEER_FINISH_STATE:
 		finish_hear(job, (enum peer_finish_state)order->number);

@@ -404,7 +404,7 @@ static int hello_job(struct job *job, struct client *client, const struct wire_h
 		begin_again(job);
 	if (!rc) {
 		job->dormant_ns = 0;
-		job->yields = false;
+		job->yields = job->over = false;
 	}
 	return rc;
 }

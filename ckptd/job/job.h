@@ -93,10 +93,11 @@ struct job {
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
-	bool yields;        /* it ends here, unless somebody comes */
-	uint64_t pause;     /* of its arenas (format/arena/arena.h) in this epoch */
-	struct halt halt;   /* when it is to be asked to stop */
-	bool has_arenas;    /* arenas exist for all local ranks */
+	bool yields;      /* it ends here, unless somebody comes */
+	bool over;        /* the same, once its processes have ended: all its ranks have finished, wherever they were */
+	uint64_t pause;   /* of its arenas (format/arena/arena.h) in this epoch */
+	struct halt halt; /* when it is to be asked to stop */
+	bool has_arenas;  /* arenas exist for all local ranks */
 	struct rank *ranks; /* nlocal */
 	struct client *launcher;
 	struct saves saves;
@@ -156,6 +157,8 @@ void job_pause(struct job *job, uint64_t after);
 
 /* Another world wants to begin: without any process the job ends here as soon as what is newest in its memory is on storage. */
 void job_yield(struct job *job);
+/* Its ranks have finished in this epoch, so that what a process of an earlier world has left here is of no use. Of a later life of it nothing is said. */
+void job_over(struct job *job, uint32_t epoch);
 /* Deadlines, hangs, lingering; every tick. False: the job has ended and was freed. */
 bool job_tick(struct job *job);
 /* It has a process, or a launcher, that is there. */

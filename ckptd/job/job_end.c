@@ -45,6 +45,11 @@ void job_yield(struct job *job)
 	job->yields = true;
 }
 
+void job_over(struct job *job, uint32_t epoch)
+{
+	job->over = job->known <= epoch;
+}
+
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
 /* Who has said goodbye may still be connected. */
@@ -73,6 +78,8 @@ bool job_idle(const struct job *job)
 
 static bool may_end(struct job *job, uint64_t now)
 {
+	if (job->over && !job_alive(job))
+		restore_cancel(&job->restore); /* nobody waits for it any more, nor does anybody go on with it */
 	if (!job_idle(job) || job->launcher)
 		return false;
 	bool left = all_left(job), waits = left && former_waits(job, !job->dormant_ns);
@@ -82,6 +89,8 @@ static bool may_end(struct job *job, uint64_t now)
 		job->dormant_ns = 0;
 		return false;
 	}
+	if (job->over)
+		return true;
 	if (!job->dormant_ns)
 		job->dormant_ns = now;
 	return now - job->dormant_ns > job->policy.linger_ms * CLOCK_NS_PER_MS;

@@ -1,5 +1,6 @@
 """All ranks of a job have finished, and the coordinator's daemon dies when that is on record: before any node is told of it, and between two of them. The next
-coordinator reads it, and lets go who still waits for a rank to take. Nobody begins the job anew, and the next one of its name begins as ever."""
+coordinator reads it, and lets go who still waits for a rank to take. Nobody begins the job anew, and the next one of its name begins as ever. What
+processes that are gone have left of it goes with it."""
 
 import contextlib
 import json
@@ -9,6 +10,7 @@ import sys
 from elastic import cluster, halted_undisturbed, undisturbed
 from etcd import etcd, why_not
 from launcher import final, tidy
+from scripted_ranks import Puppet
 from tap import Cases, equal, expect, has, until
 
 STEPS = 60
@@ -103,6 +105,34 @@ def _():
             node.daemon.start()
         begins_again(store, (a, b, c))
     return None
+
+
+def outlives_its_launcher(node):
+    """A process of the last world registers once more, as after the end of a daemon, before it is killed, too."""
+    rank = Puppet(node.daemon, 2, 3, local=1, CKPT_JOB="default")
+    for call in (("open",), ("table", 1000)):
+        rank.must(*call)
+    rank.say("join")
+    until(lambda: [r["waits"] for r in node.daemon.job("default")["ranks"]] == ["join"], "it waits for the others")
+    rank.kill()
+    until(lambda: [r["pid"] for r in node.daemon.job("default")["ranks"]] == [0], "it is gone")
+
+
+@case("what a rank has left that outlived its launcher goes when the others have finished")
+def _():
+    with cluster("abc") as (_, (a, b, c)):
+        for node in (a, b, c):
+            node.start("--min-ranks", 2, steps=400)
+        for node in (a, b, c):
+            node.reaches(30)
+        c.run.child.kill()
+        c.run.child.wait()
+        until(lambda: "2 ranks go on" in a.said() + b.said() and not c.daemon.job("default"), "two go on without it")
+        outlives_its_launcher(c)
+        expect(c.daemon.job("default"), "it is kept for who may come")
+        for node in (a, b):
+            equal(node.ended()["world"], 2)
+        until(lambda: not c.daemon.job("default"), "nobody comes for it")
 
 
 sys.exit(cases.end())

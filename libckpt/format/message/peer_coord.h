@@ -339,7 +339,7 @@ struct peer_word {
 	uint32_t epoch, rank; /* RAISE: with the flag, the rank whose loss it follows from */
 	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused, not only that its ranks enter;
 		    END: what is held stays */
-	int32_t rc;
+	int32_t rc; /* END: 0: all its ranks have finished; else they are lost, or nobody knows */
 	char text[WIRE_TEXT_MAX];
 };
 
