@@ -64,7 +64,7 @@ static void claim(struct peer_capacity *m, const struct job *job)
 		m->n = m->processes;
 }
 
-void resize_say(const struct job *job)
+static void say(const struct job *job)
 {
 	const struct resize *resize = &job->resize;
 	const struct wire_offer *offer = &resize->offer;
@@ -77,13 +77,17 @@ void resize_say(const struct job *job)
 				  .plan = resize->plan,
 				  .world = job->nlocal ? job->world : resize->world};
 	snprintf(m.unfit, sizeof(m.unfit), "%s", machine_unfit(job->runtime->machine));
-	if (!resize->offered)
-		return;
 	if (!job->nlocal && !m.processes)
 		m.world = 0; /* it has nothing that could be claimed later */
 	if (m.plan)
 		claim(&m, job);
 	participant_capacity(job, &m);
+}
+
+void resize_say(const struct job *job)
+{
+	if (job->resize.offered)
+		say(job);
 }
 
 /* What is wrong with this machine has begun, or is over. */
@@ -278,8 +282,10 @@ static void follow(struct job *job)
 {
 	struct resize *resize = &job->resize;
 	const struct wire_plan plan = resize->next;
-	if (!resize->offered && plan.n) { /* nobody is there to start them, which was said */
+	/* Nobody is there to start them: that was not said if those who were there had finished. */
+	if (!resize->offered && plan.n) {
 		resize->next.number = 0;
+		say(job);
 		return;
 	}
 	bool same = changes_nothing(job, &plan), had = job->nlocal;

@@ -134,6 +134,10 @@ Test(resize, a_launcher_whose_ranks_have_finished_is_not_missed)
 		job.ranks[r].state = RANK_LEFT;
 	resize_abandoned(&job);
 	cr_expect_eq(fake_participant.assignments, assignments);
+	job.launcher = NULL;
+	plan(2, 6, EACH, (const uint32_t[]){0, 1}, (const uint32_t[]){0, 1});
+	cr_expect(fake_participant.assignments == assignments + 1 && fake_participant.assignment.processes == 0,
+		  "unless it is to start them again");
 }
 
 Test(resize, a_refusal_is_the_answer_to_the_offer)
