@@ -80,9 +80,18 @@ static void begin_again(void)
 	fleet_settle("the end of a job, and the beginning of the next one");
 }
 
+/* A rank has finished, and its launcher has ended, at the very moment at which the others were to begin a new epoch, and without it they are too few. That is said,
+ * and somebody looks after it. */
+static void help(void)
+{
+	for (unsigned i = 0; i < fleet.n; i++)
+		if (fleet.nodes[i].up && !fleet.nodes[i].away && !fleet.nodes[i].assignment.runs)
+			elastic_begin_again(&fleet.nodes[i]);
+}
+
 void elastic_finish(void)
 {
-	uint64_t until = clock_now() + END_NS;
+	uint64_t until = clock_now() + END_NS, waits = clock_now() + END_NS / 2;
 	fleet.finishing = true;
 	choose_last();
 	while (!all_ended() && clock_now() < until) {
@@ -90,6 +99,10 @@ void elastic_finish(void)
 		fleet.over = fleet.over || !anybody_at_work();
 		fleet_go_on(1);
 		lose_last();
+		if (clock_now() < waits || fleet.over)
+			continue;
+		help();
+		waits = UINT64_MAX;
 	}
 	if (!all_ended())
 		fleet_tell();

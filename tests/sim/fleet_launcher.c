@@ -312,7 +312,8 @@ static void take_plan(struct fleet_node *n, const struct wire_plan *m)
 static void lost(struct fleet_participant *s)
 {
 	if (!s->process || !s->process->alive) {
-		if (s->start_ns != UINT64_MAX)
+		bool finished = s->process && s->process->finished && !s->retired;
+		if (s->start_ns != UINT64_MAX || finished)
 			s->start_ns = clock_now();
 	} else if (clock_now() - s->process->begun_ns >= RECENT_NS) {
 		s->kill_ns = clock_now() + LOST_NS;
