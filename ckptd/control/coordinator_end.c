@@ -57,9 +57,9 @@ void host_over(struct coordinator_host *host, bool finished)
 	if (end_waits(host))
 		return;
 	bool asked = halt_end(host), leaves = is_leaving(host->control);
-	membership_over(host->control, host->job);
+	host->end.finished = finished && !coord_view(host->coord).unserved;
+	membership_over(host->control, host->job, host->end.finished);
 	host->ended = true;
-	host->end.finished = finished;
 	host->end.plan = plan ? plan : host->end.plan;
 	host->end.untold = asked || (plan && !leaves && epochs_are_kept(host->control));
 	if (end_waits(host))

@@ -151,6 +151,7 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	host->plan_recorded = start.plan.number;
 	host->asked = start.asked;
 	host->end.plan = start.ended;
+	host->end.finished = start.finished;
 	if (!host->halt.is.number && !host->halt.asked.number)
 		halt_recall(&host->halt, &start.asked);
 	host->orders = host_orders;
@@ -296,6 +297,8 @@ void host_report(struct control *control, uint32_t node, bool spread, const stru
 		operator_requested(control->operators, node, r);
 		return;
 	}
+	if (r->type == PEER_NODE_JOIN && spread && membership_tells_gone(control, node, r))
+		return;
 	if (r->type == PEER_NODE_JOIN && r->node_join.plan != membership_plan(control, r->job)) {
 		membership_joins_by(control, r->job, node, r->node_join.plan);
 		return; /* else it is told the one that holds, or that all is over, as soon as its launcher offers something */

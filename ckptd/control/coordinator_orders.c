@@ -226,7 +226,10 @@ static int take_asked(struct coordinator_host *host, struct asked_record *asked)
 
 static int record(struct coordinator_host *host, uint32_t epoch, const struct rollbacks *back, const char *reason)
 {
-	struct begun begun = {.id.epoch = epoch, .back = *back, .ended = host->end.plan};
+	struct begun begun = {.id.epoch = epoch,
+			      .back = *back,
+			      .ended = host->end.plan,
+			      .finished = host->end.finished ? host->end.plan : 0};
 	snprintf(begun.job, sizeof(begun.job), "%s", host->job);
 	snprintf(begun.reason, sizeof(begun.reason), "%s", reason);
 	host->back_written = rollbacks_last(back);

@@ -82,6 +82,7 @@ static void take_newer(struct begun *last, struct begun *other)
 	}
 	last->id.epoch = later(last->id.epoch, other->id.epoch);
 	last->ended = later(last->ended, other->ended);
+	last->finished = later(last->finished, other->finished);
 	if (rollbacks_last(&other->back) > rollbacks_last(&last->back))
 		last->back = other->back;
 	if (other->plan.number <= last->plan.number)
@@ -136,6 +137,7 @@ int epochs_first(struct control *control, const char *job, struct epochs_start *
 	start->plan = last.plan;
 	start->asked = last.asked;
 	start->ended = last.ended;
+	start->finished = last.finished && last.finished == last.ended;
 	return 0;
 }
 

@@ -93,7 +93,7 @@ void membership_remove(struct control *control, const char *job)
 	}
 }
 
-void membership_over(struct control *control, const char *job)
+void membership_over(struct control *control, const char *job, bool finished)
 {
 	const struct membership *m = membership_find(control, job);
 	struct coord_view v = host_view(control, job);
@@ -101,7 +101,8 @@ void membership_over(struct control *control, const char *job)
 		membership_past_note(control, job,
 				     (struct membership_end){.plan = m->assignment.number + 1,
 							     .epoch = v.epoch,
-							     .unserved = v.unserved});
+							     .unserved = v.unserved,
+							     .finished = finished});
 	membership_remove(control, job);
 }
 

@@ -59,7 +59,9 @@ void membership_kept_halt(const struct control *control, const char *job, struct
 /* Another daemon plans the job, or may. */
 void membership_depose(struct control *control, const char *job);
 /* All ranks have finished, or nobody is left. Whoever offers processes to what is over is told so. */
-void membership_over(struct control *control, const char *job);
+void membership_over(struct control *control, const char *job, bool finished);
+/* Nothing but arenas of processes that are gone is left on that node, of a run that has finished: true, it is told that. */
+bool membership_tells_gone(struct control *control, uint32_t node, const struct peer_report *report);
 /* Nobody knows whether that stands on record: it does, or the job goes on. */
 void membership_past_forget(struct control *control, const char *job);
 

@@ -4,6 +4,8 @@
 
 #include "control/control.h"
 #include "control/coordinator_host.h"
+#include "control/epoch_record.h"
+#include "control/membership.h"
 #include "replication/room.h"
 
 #include <stdio.h>
@@ -63,11 +65,14 @@ struct membership_end membership_past(const struct control *control, const char 
 	return past ? past->end : (struct membership_end){0};
 }
 
-void membership_past_recall(struct control *control, const char *job, uint32_t plan, uint32_t epoch)
+void membership_past_recall(struct control *control, const char *job, const struct begun *last)
 {
-	if (plan && plan >= membership_past(control, job).plan)
+	if (last->ended && last->ended >= membership_past(control, job).plan)
 		membership_past_note(control, job,
-				     (struct membership_end){.plan = plan + 1, .epoch = epoch, .unserved = true});
+				     (struct membership_end){.plan = last->ended + 1,
+							     .epoch = last->id.epoch,
+							     .unserved = true,
+							     .finished = last->finished == last->ended});
 }
 
 void membership_past_forget(struct control *control, const char *job)
@@ -95,9 +100,10 @@ void membership_tell_over(struct control *control, uint32_t node, bool spread, c
 {
 	struct membership_end end = membership_past(control, r->job);
 	struct peer_order idle = {.type = PEER_PLAN, .plan = {.number = end.plan, .world = r->assignment.world}};
-	struct peer_order over = {
-		.type = PEER_END,
-		.word = {.epoch = end.epoch, .flag = end.unserved || host_has(control, r->job), .rc = -EOWNERDEAD}};
+	struct peer_order over = {.type = PEER_END,
+				  .word = {.epoch = end.epoch,
+					   .flag = end.unserved || host_has(control, r->job),
+					   .rc = end.finished ? 0 : -EOWNERDEAD}};
 	bool at_work = r->assignment.n && r->assignment.world;
 	uint32_t at = spread ? node : control->peers->self;
 	memcpy(idle.job, r->job, sizeof(idle.job));
@@ -106,4 +112,31 @@ void membership_tell_over(struct control *control, uint32_t node, bool spread, c
 		host_order(control, spread, at, &idle);
 	else
 		host_order(control, spread, at, &over);
+}
+
+/* What this life of the daemon has not seen is on record. */
+static struct membership_end past_on_record(struct control *control, const char *job)
+{
+	struct err err = {{0}};
+	struct begun last;
+	struct membership_end end = membership_past(control, job);
+	if (end.plan || epochs_last(control, job, &last, &err))
+		return end;
+	membership_past_recall(control, job, &last);
+	begun_free(&last);
+	return membership_past(control, job);
+}
+
+bool membership_tells_gone(struct control *control, uint32_t node, const struct peer_report *r)
+{
+	const struct peer_node_join *m = &r->node_join;
+	if (!m->gone || !m->known || host_view(control, r->job).attending || membership_find(control, r->job))
+		return false;
+	struct membership_end end = past_on_record(control, r->job);
+	struct peer_order over = {.type = PEER_END, .word = {.epoch = end.epoch, .flag = true}};
+	if (!end.finished || m->known > end.epoch || m->plan > end.plan)
+		return false;
+	memcpy(over.job, r->job, sizeof(over.job));
+	host_order(control, true, node, &over);
+	return true;
 }

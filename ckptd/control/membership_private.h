@@ -168,10 +168,12 @@ void membership_unstick(struct membership *m);
 struct membership_end {
 	uint32_t plan, epoch;
 	bool unserved; /* copies stay: see struct coord_view, or nobody knows */
+	bool finished; /* as in struct coordinator_end */
 };
 void membership_past_note(struct control *control, const char *job, struct membership_end end);
 /* By the record this plan was the last of a run that has ended; 0: none is known. */
-void membership_past_recall(struct control *control, const char *job, uint32_t plan, uint32_t epoch);
+struct begun;
+void membership_past_recall(struct control *control, const char *job, const struct begun *last);
 struct membership_end membership_past(const struct control *control, const char *job);
 void membership_past_free(struct control *control);
 /* Who follows this plan was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when that is done it offers again, has

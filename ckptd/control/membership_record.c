@@ -43,7 +43,7 @@ int membership_recall(struct membership *m, struct err *err)
 	int rc = epochs_last(m->control, m->job, &last, err);
 	if (rc)
 		return err_prefix(err, rc, "job '%s': its last plan cannot be read", m->job);
-	membership_past_recall(m->control, m->job, last.ended, last.id.epoch);
+	membership_past_recall(m->control, m->job, &last);
 	if (last.ended && last.ended >= last.plan.number) { /* what it says is over */
 		m->latest = last.ended;
 		begun_free(&last);

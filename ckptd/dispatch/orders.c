@@ -195,7 +195,7 @@ void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 	case PEER_END:
 		resize_end(job);
 		finish_hear(job, PEER_DISMISSED);
-		if (!order->word.rc && !order->word.flag)
+		if (!order->word.rc)
 			job_over(job, order->word.epoch);
 		return;
 	case PEER_FINISH_STATE:

@@ -89,7 +89,7 @@ static bool may_end(struct job *job, uint64_t now)
 		job->dormant_ns = 0;
 		return false;
 	}
-	if (job->over)
+	if (job->over && !left)
 		return true;
 	if (!job->dormant_ns)
 		job->dormant_ns = now;

@@ -76,6 +76,10 @@ int begun_encode(const struct begun *begun, struct wbuf *out)
 		jout_raw(out, ",\"ended\":");
 		jout_u64(out, begun->ended);
 	}
+	if (begun->finished) {
+		jout_raw(out, ",\"finished\":");
+		jout_u64(out, begun->finished);
+	}
 	asked_record_put(out, &begun->asked);
 	put_tail(out, ",\"begun_at\":", begun->begun_at, ",\"reason\":", begun->reason);
 	int rc = wbuf_finish(out);
@@ -184,9 +188,9 @@ static uint32_t read_plan_number(struct jin *in)
 
 static int read_begun(struct jin *in, struct begun *b)
 {
-	enum { AT = DOC_KEYS_END, REASON, BACK, PLAN, ENDED, HALT, DRAINED };
-	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason",  "back", "plan",
-					   "ended",  "halt",     "drained", NULL};
+	enum { AT = DOC_KEYS_END, REASON, BACK, PLAN, ENDED, HALT, DRAINED, FINISHED };
+	static const char *const keys[] = {DOC_KEYS, "begun_at", "reason",  "back",     "plan",
+					   "ended",  "halt",     "drained", "finished", NULL};
 	const struct doc_head head = {b->job, &b->id};
 	uint32_t seen = 0;
 	jin_object(in);
@@ -201,6 +205,8 @@ static int read_begun(struct jin *in, struct begun *b)
 			plan_record_read(in, &b->plan);
 		else if (k == ENDED)
 			b->ended = read_plan_number(in);
+		else if (k == FINISHED)
+			b->finished = read_plan_number(in);
 		else if (k == HALT)
 			asked_record_read_halt(in, &b->asked);
 		else if (k == DRAINED)

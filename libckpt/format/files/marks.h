@@ -11,8 +11,8 @@
  *   EPOCH        {"format":"ckpt.epoch","version":1,"job","step":0,"epoch","begun_at","reason"}, in the directory of the job
  *                the last epoch that was given to a job whose ranks are on several nodes: written before anybody is told. If the job has gone
  *                back (format/tensor/rollback.h), "back":[[AT,STEP,EPOCH],…] says when and where to. If its world may change, "plan":{…}
- *                (files/plan_record.h) says which node has which ranks, and "ended":PLAN which plan was the last of a run that has ended. "halt" and
- *                "drained" (files/asked_record.h) are what was asked of the job. It may be longer than the others
+ *                (files/plan_record.h) says which node has which ranks, and "ended":PLAN which plan was the last of a run that has ended,
+ *                "finished":PLAN that its ranks have finished, and are not lost. "halt" and "drained" (files/asked_record.h) are what was asked of the job. It may be longer than the others
  * Times are nanoseconds since the Unix epoch. */
 #ifndef CKPT_FORMAT_MARKS_H
 #define CKPT_FORMAT_MARKS_H
@@ -67,8 +67,10 @@ struct begun {
 	uint64_t begun_at;
 	struct rollbacks back; /* in this epoch or before */
 	char reason[MARK_TEXT_MAX];
-	struct plan_record plan;   /* owned; number 0: none */
-	uint32_t ended;            /* the last plan whose run has ended; 0: none. One with a number no higher is over */
+	struct plan_record plan; /* owned; number 0: none */
+	uint32_t ended;          /* the last plan whose run has ended; 0: none. One with a number no higher is over */
+	uint32_t
+		finished; /* the same plan, where its ranks have finished and nothing that is only in memory is of use any more; 0 */
 	struct asked_record asked; /* owned */
 };
 

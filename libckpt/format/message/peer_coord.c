@@ -147,6 +147,7 @@ static void put_node_join(struct wbuf *out, const struct peer_node_join *m)
 	put_id(out, m->replicated);
 	wbuf_u8(out, m->finished);
 	wbuf_u8(out, m->goes_on);
+	wbuf_u8(out, m->gone);
 	peer_halt_put(out, &m->halt);
 	wbuf_u32(out, m->in);
 	for (uint32_t i = 0; m->in && i < m->nranks; i++)
@@ -162,6 +163,7 @@ static void get_node_join(struct rbuf *r, struct peer_node_join *m)
 	m->replicated = get_id(r);
 	m->finished = get_bool(r);
 	m->goes_on = get_bool(r);
+	m->gone = get_bool(r);
 	peer_halt_get(r, &m->halt);
 	m->in = rbuf_u32(r);
 	for (uint32_t i = 0; m->in && i < min_u64(m->nranks, WIRE_LOCAL_MAX); i++)

@@ -63,6 +63,7 @@ struct peer_node_join {
 	struct step_id replicated; /* the newest that it was told of; epoch 0: none */
 	bool finished;             /* all of them have said goodbye and ended */
 	bool goes_on; /* somebody on the node has been in an epoch, and may have been asked what is on record */
+	bool gone;    /* no process of the job is there, and no launcher */
 	struct peer_halt halt; /* as far as the node knows */
 	uint32_t
 		in; /* the epoch that all of them have entered, and are in at work; 0: not all, or their plan is about to change */

@@ -191,7 +191,7 @@ Test(membership_changes, a_node_of_a_job_that_has_ended_has_no_ranks_of_it)
 		     "or nobody knows it");
 	begin(3);
 	cr_expect_eq(left("n1"), EACH);
-	membership_over(&membership_daemon.control, "gpt");
+	membership_over(&membership_daemon.control, "gpt", true);
 	cr_expect_eq(left("n1"), 0);
 }
 

@@ -18,7 +18,7 @@ static uint32_t plan_now(void)
 
 static void is_over(void)
 {
-	membership_over(&membership_daemon.control, "gpt");
+	membership_over(&membership_daemon.control, "gpt", true);
 	fake_host.has = false;
 }
 
@@ -178,4 +178,57 @@ Test(membership_ended, a_plan_that_was_not_on_record_yet_has_ended_all_the_same)
 	for (uint32_t n = 0; n < 3; n++)
 		says(n, 0, 0);
 	cr_expect_eq(plan_now(), 10);
+}
+
+/* ---- what processes have left that are gone -------------------------------------------------------------------------- */
+
+static bool is_told(uint32_t node, uint32_t plan, uint32_t known, bool gone)
+{
+	struct peer_report r = {.type = PEER_NODE_JOIN,
+				.job = "gpt",
+				.node_join = {.world = 4, .nranks = 2, .plan = plan, .known = known, .gone = gone}};
+	nodes[node] = (struct follower){0};
+	bool told = membership_tells_gone(&membership_daemon.control, node, &r);
+	read_orders();
+	cr_expect_eq(nodes[node].over, told);
+	return told;
+}
+
+static void put_finished_on_record(uint32_t finished)
+{
+	put_on_record(7);
+	fake_host.begun.id.epoch = 9;
+	fake_host.begun.finished = finished;
+}
+
+Test(membership_ended, of_a_run_that_has_finished_by_the_record_it_is_to_go)
+{
+	put_finished_on_record(7);
+	cr_expect(is_told(1, 0, 9, true) && nodes[1].copies_stay);
+	cr_expect(is_told(1, 7, 4, true));
+}
+
+Test(membership_ended, what_a_process_or_a_launcher_still_has_is_not_left)
+{
+	put_finished_on_record(7);
+	cr_expect(!is_told(1, 0, 9, false));
+}
+
+Test(membership_ended, of_a_later_run_nothing_was_said)
+{
+	put_finished_on_record(7);
+	cr_expect(!is_told(1, 0, 10, true) && !is_told(1, 9, 9, true) && !is_told(1, 0, 0, true));
+}
+
+Test(membership_ended, of_a_run_whose_ranks_were_lost_it_stays)
+{
+	put_finished_on_record(0);
+	cr_expect(!is_told(1, 0, 9, true));
+}
+
+Test(membership_ended, while_the_next_run_is_at_work_it_may_need_it)
+{
+	put_finished_on_record(7);
+	says(1, 0, 0);
+	cr_expect(!is_told(1, 0, 9, true));
 }

@@ -143,7 +143,7 @@ Test(coordinator_end, nobody_is_told_before_it_is_on_record)
 	cr_expect_eq(recorded().ended, 0);
 	settle();
 	cr_expect(is_told() && !host_has(&here.control, "main"));
-	cr_expect(recorded().ended == 1 && recorded_plan() == 1);
+	cr_expect(recorded().ended == 1 && recorded().finished == 1 && recorded_plan() == 1);
 }
 
 Test(coordinator_end, what_cannot_be_recorded_is_told_as_soon_as_it_can_be)

@@ -119,7 +119,10 @@ Test(marks, an_epoch_says_which_plan_was_the_last_of_a_run_that_has_ended)
 	cr_expect_eq(back.ended, 0);
 	b.ended = 3;
 	cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
-	cr_expect(back.ended == 3 && back.plan.number == 3);
+	cr_expect(back.ended == 3 && back.plan.number == 3 && !back.finished);
+	b.finished = 3;
+	cr_assert_eq(begun_again(&b, &back, &err), 0, "%s", err.text);
+	cr_expect(back.ended == 3 && back.finished == 3);
 	b.ended = PLAN_NUMBER_MAX;
 	cr_assert_eq(begun_encode(&b, &text), 0);
 	cr_expect(memmem(text.data, text.len, ",\"ended\":2147483647,", 20));

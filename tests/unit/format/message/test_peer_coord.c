@@ -35,8 +35,8 @@ static struct peer_report a_report(enum peer_type type)
 						      .known = 2,
 						      .replicated = s10,
 						      .finished = true,
-						      .goes_on = true,
 						      .halt = {4, COMMAND_HALT_BEFORE, 1ull << 60}};
+		r.node_join.goes_on = r.node_join.gone = true;
 		break;
 	case PEER_LEAVE:
 		r.leave = PEER_RANKS_COME_AGAIN;
