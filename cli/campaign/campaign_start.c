@@ -210,5 +210,6 @@ int campaign_start_daemon(struct campaign *c, uint32_t node, struct err *err)
 				     PEER_TIMEOUT};
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		add(&a, words[i]);
+	add_number(&a, "--hang-timeout", c->file.hang_ms, "ms"); /* as the launchers: they kill whom it names */
 	return start(c, node, &a, &c->nodes[node].daemon, err);
 }
