@@ -151,7 +151,6 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	host->plan_recorded = start.plan.number;
 	host->asked = start.asked;
 	host->end.plan = start.ended;
-	host->end.finished = start.finished;
 	if (!host->halt.is.number && !host->halt.asked.number)
 		halt_recall(&host->halt, &start.asked);
 	host->orders = host_orders;

@@ -229,7 +229,7 @@ static int record(struct coordinator_host *host, uint32_t epoch, const struct ro
 	struct begun begun = {.id.epoch = epoch,
 			      .back = *back,
 			      .ended = host->end.plan,
-			      .finished = host->end.finished ? host->end.plan : 0};
+			      .finished = end_waits(host) && host->end.finished ? host->end.plan : 0};
 	snprintf(begun.job, sizeof(begun.job), "%s", host->job);
 	snprintf(begun.reason, sizeof(begun.reason), "%s", reason);
 	host->back_written = rollbacks_last(back);

@@ -76,13 +76,13 @@ static uint32_t later(uint32_t a, uint32_t b)
 static void take_newer(struct begun *last, struct begun *other)
 {
 	if (other->id.epoch > last->id.epoch) {
+		last->finished = other->finished; /* it goes with the epoch in which they have */
 		const struct asked_record newer = other->asked;
 		other->asked = last->asked;
 		last->asked = newer;
 	}
 	last->id.epoch = later(last->id.epoch, other->id.epoch);
 	last->ended = later(last->ended, other->ended);
-	last->finished = later(last->finished, other->finished);
 	if (rollbacks_last(&other->back) > rollbacks_last(&last->back))
 		last->back = other->back;
 	if (other->plan.number <= last->plan.number)
@@ -137,7 +137,6 @@ int epochs_first(struct control *control, const char *job, struct epochs_start *
 	start->plan = last.plan;
 	start->asked = last.asked;
 	start->ended = last.ended;
-	start->finished = last.finished && last.finished == last.ended;
 	return 0;
 }
 

@@ -24,7 +24,6 @@ struct epochs_start {
 	struct plan_record plan; /* to be freed, as the next */
 	struct asked_record asked;
 	uint32_t ended; /* the last plan whose run has ended; 0: none */
-	bool finished;
 };
 /* What cannot be read is an error, and leaves nothing to be freed. */
 int epochs_first(struct control *control, const char *job, struct epochs_start *start, struct err *err);

@@ -404,7 +404,8 @@ static int hello_job(struct job *job, struct client *client, const struct wire_h
 		begin_again(job);
 	if (!rc) {
 		job->dormant_ns = 0;
-		job->yields = job->over = false;
+		job->yields = false;
+		job->over = 0;
 	}
 	return rc;
 }

@@ -93,11 +93,11 @@ struct job {
 	uint32_t nslots;
 	bool fresh; /* nobody has joined in this life of the daemon */
 	bool stop;
-	bool yields;      /* it ends here, unless somebody comes */
-	bool over;        /* the same, once its processes have ended: all its ranks have finished, wherever they were */
-	uint64_t pause;   /* of its arenas (format/arena/arena.h) in this epoch */
-	struct halt halt; /* when it is to be asked to stop */
-	bool has_arenas;  /* arenas exist for all local ranks */
+	bool yields;        /* it ends here, unless somebody comes */
+	uint32_t over;      /* in this epoch all its ranks have finished, wherever they were; 0: nobody has said so */
+	uint64_t pause;     /* of its arenas (format/arena/arena.h) in this epoch */
+	struct halt halt;   /* when it is to be asked to stop */
+	bool has_arenas;    /* arenas exist for all local ranks */
 	struct rank *ranks; /* nlocal */
 	struct client *launcher;
 	struct saves saves;

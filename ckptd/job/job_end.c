@@ -47,7 +47,7 @@ void job_yield(struct job *job)
 
 void job_over(struct job *job, uint32_t epoch)
 {
-	job->over = job->known <= epoch;
+	job->over = epoch;
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
@@ -76,9 +76,15 @@ bool job_idle(const struct job *job)
 	       health_marks_idle(&job->health_marks);
 }
 
+/* Of a later life of it, in a later epoch, nothing was said. */
+static bool is_over(const struct job *job)
+{
+	return job->over && job->known <= job->over && !job_alive(job);
+}
+
 static bool may_end(struct job *job, uint64_t now)
 {
-	if (job->over && !job_alive(job))
+	if (is_over(job))
 		restore_cancel(&job->restore); /* nobody waits for it any more, nor does anybody go on with it */
 	if (!job_idle(job) || job->launcher)
 		return false;
@@ -89,7 +95,7 @@ static bool may_end(struct job *job, uint64_t now)
 		job->dormant_ns = 0;
 		return false;
 	}
-	if (job->over && !left)
+	if (is_over(job) && !left)
 		return true;
 	if (!job->dormant_ns)
 		job->dormant_ns = now;

@@ -70,7 +70,7 @@ struct begun {
 	struct plan_record plan; /* owned; number 0: none */
 	uint32_t ended;          /* the last plan whose run has ended; 0: none. One with a number no higher is over */
 	uint32_t
-		finished; /* the same plan, where its ranks have finished and nothing that is only in memory is of use any more; 0 */
+		finished; /* the same plan, where its ranks have finished in this epoch and nothing that is only in memory is of use any more; 0 */
 	struct asked_record asked; /* owned */
 };
 

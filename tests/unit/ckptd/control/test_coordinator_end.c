@@ -178,6 +178,7 @@ Test(coordinator_end, who_comes_for_the_next_job_meanwhile_is_to_ask_again)
 	settle();
 	cr_expect_eq(recorded_plan(), 3, "2 is a plan in which nobody has a rank");
 	cr_expect_eq(recorded().ended, 1, "it was an earlier one");
+	cr_expect_eq(recorded().finished, 0, "what the next one has in memory is of use");
 }
 
 Test(coordinator_end, what_a_node_has_of_it_is_nothing_before_it_is_on_record)
