@@ -1,13 +1,6 @@
 /* What ranks are shown of a snapshot that is durable and has not been read back yet, whatever else becomes known of it meanwhile. */
-#include "ckptd/job_maker.h"
-#include "ckptd/job_of.h"
-#include "daemon.h"
-#include "job/job.h"
-#include "job/restoring.h"
-#include "job/saving.h"
+#include "ckptd/save/saved_job.h"
 #include "save/saves_private.h"
-
-#include "base/log.h"
 
 #include <criterion/criterion.h>
 
@@ -22,26 +15,8 @@ static const struct step_id id = {.step = 7, .epoch = 2};
 static void setup(void)
 {
 	static const uint32_t slots[MAKER_WORLD] = {0};
-	log_set_level(LOG_ERROR);
-	daemon_init(&d);
-	list_init(&d.jobs.list);
-	list_init(&d.control.hosts);
-	maker_new(&maker, id);
-	for (uint32_t r = 0; r < MAKER_WORLD; r++)
-		ranks[r] = (struct rank){
-			.job = &job, .id = r, .index = r, .mem = maker.mem[r], .pidfd = -1, .arena_sent = true};
-	job = (struct job){JOB_OF(d),
-			   .name = "main",
-			   .world = MAKER_WORLD,
-			   .nlocal = MAKER_WORLD,
-			   .epoch = id.epoch,
-			   .nslots = ARENA_SLOTS_MIN,
-			   .ranks = ranks,
-			   .policy = {.verify = true}};
-	job_init_saves(&job);
-	copying_init(&job);
-	job_init_restore(&job);
-	list_push(&d.jobs.list, &job.link);
+	saved_job_begin(&d, &job, ranks, &maker, id, false);
+	job.policy.verify = true;
 	cr_assert_eq(saves_adopt(&job.saves, id, slots), 0);
 	s = saves_find(&job.saves, id);
 	cr_assert(s);

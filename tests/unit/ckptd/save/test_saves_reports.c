@@ -1,16 +1,10 @@
 /* A part that is written in the directory of one coordinator, when another one wants it, over the real disk. */
-#include "ckptd/job_maker.h"
-#include "ckptd/job_of.h"
-#include "daemon.h"
-#include "job/job.h"
-#include "job/restoring.h"
-#include "job/saving.h"
+#include "ckptd/save/saved_job.h"
 #include "participant/participant.h"
 #include "save/saves_private.h"
 #include "scratch.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "store/check/verify.h"
 
 #include <criterion/criterion.h>
@@ -33,31 +27,12 @@ static void setup(void)
 {
 	static const uint32_t slots[MAKER_WORLD] = {0};
 	struct err err = {{0}};
-	log_set_level(LOG_ERROR);
-	daemon_init(&d);
-	list_init(&d.jobs.list);
-	list_init(&d.control.hosts);
+	saved_job_begin(&d, &job, ranks, &maker, id, true);
 	d.runtime.config.node = "n0";
 	throttle_init(&d.storage.writes, &d.runtime.config.write_bandwidth);
 	scratch_new(path);
 	cr_assert_eq(repo_create(path, &err), 0, "%s", err.text);
 	cr_assert_eq(disk_new(path, &d.storage.disk, &d.storage.root, &err), 0, "%s", err.text);
-	maker_new(&maker, id);
-	for (uint32_t r = 0; r < MAKER_WORLD; r++)
-		ranks[r] = (struct rank){
-			.job = &job, .id = r, .index = r, .mem = maker.mem[r], .pidfd = -1, .arena_sent = true};
-	job = (struct job){JOB_OF(d),
-			   .name = "main",
-			   .world = 2 * MAKER_WORLD,
-			   .nlocal = MAKER_WORLD,
-			   .epoch = id.epoch,
-			   .nslots = ARENA_SLOTS_MIN,
-			   .ranks = ranks,
-			   .spread = true};
-	job_init_saves(&job);
-	copying_init(&job);
-	job_init_restore(&job);
-	list_push(&d.jobs.list, &job.link);
 	cr_assert_eq(saves_adopt(&job.saves, id, slots), 0);
 	s = saves_find(&job.saves, id);
 	cr_assert(s);

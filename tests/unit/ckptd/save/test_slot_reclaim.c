@@ -1,14 +1,9 @@
 /* What stays in memory where slots are scarce, on a node of a job that is spread. */
-#include "ckptd/job_maker.h"
-#include "ckptd/job_of.h"
-#include "daemon.h"
-#include "job/job.h"
+#include "ckptd/save/saved_job.h"
 #include "job/restoring.h"
-#include "job/saving.h"
 #include "participant/participant.h"
 #include "save/saves_private.h"
 
-#include "base/log.h"
 #include "participant/orders.h"
 
 #include <criterion/criterion.h>
@@ -24,26 +19,7 @@ static const struct step_id begun_with = {.step = 1, .epoch = 1}, newest = {.ste
 static void setup(void)
 {
 	static const uint32_t slots[MAKER_WORLD] = {0};
-	log_set_level(LOG_ERROR);
-	daemon_init(&d);
-	list_init(&d.jobs.list);
-	list_init(&d.control.hosts);
-	maker_new(&maker, newest);
-	for (uint32_t r = 0; r < MAKER_WORLD; r++)
-		ranks[r] = (struct rank){
-			.job = &job, .id = r, .index = r, .mem = maker.mem[r], .pidfd = -1, .arena_sent = true};
-	job = (struct job){JOB_OF(d),
-			   .name = "main",
-			   .world = 2 * MAKER_WORLD,
-			   .nlocal = MAKER_WORLD,
-			   .epoch = newest.epoch,
-			   .nslots = ARENA_SLOTS_MIN,
-			   .ranks = ranks,
-			   .spread = true};
-	job_init_saves(&job);
-	copying_init(&job);
-	job_init_restore(&job);
-	list_push(&d.jobs.list, &job.link);
+	saved_job_begin(&d, &job, ranks, &maker, newest, true);
 	saves_resume(&job.saves, begun_with);
 	cr_assert_eq(saves_adopt(&job.saves, newest, slots), 0);
 }
