@@ -1,5 +1,6 @@
 """ckpt campaign: a short one with all that holds, its report held against what it was made from, what is stopped and goes on, and what makes it fail."""
 
+import contextlib
 import json
 import pathlib
 import re
@@ -331,13 +332,25 @@ def _():
     equal(([r["start"] for r in report["recoveries"]].count(True), report["totals"]["recovered"]), (2, 3))
 
 
+def daemons_of(folder):
+    """The words with which each was started."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            words = path.read_bytes().decode(errors="replace").split("\0")
+            if words[0].endswith("ckptd") and any(word.startswith(str(folder)) for word in words):
+                found.append(words)
+    return found
+
+
 @case("of several nodes, one of which is away when it is interrupted, it ends all, and goes on from its journal")
 def _():
-    text = "nodes 2\nranks 4\nat 500ms kill-node node=1 for=600s\nat 1s kill rank=1\n"
+    text = "nodes 2\nranks 4\nhang-timeout 7s\nat 500ms kill-node node=1 for=600s\nat 1s kill rank=1\n"
     (top / "away.campaign").write_text(text)
     child = subprocess.Popen([CKPT, "campaign", "--dir", top / "away", top / "away.campaign", *PACED], env=ENVIRONMENT, stderr=subprocess.PIPE)
     journal = top / "away" / "journal"
     until(lambda: journal.exists() and journal.read_text().count('"event":"fault"') == 1, "the node is lost")
+    equal([words[words.index("--hang-timeout") + 1] for words in daemons_of(top / "away")], ["7000ms"], "that of the launchers")
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=2 * DEADLINE)  # its job has 90 s to end
     equal(child.returncode, CANCELLED)
