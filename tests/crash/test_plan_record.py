@@ -67,6 +67,7 @@ def _():
             until(lambda: not a.daemon.status()["worlds"], "nobody here knows of the job any more")
 
         run(0)
+        until(lambda: "ended" in json.loads(record.read_text()), "the end is on record, which is written after nobody knows of the job any more")
         damaged = record.read_text().replace('["a",1]', '["a",2]')
         record.write_text(damaged)
         run(1)
