@@ -29,6 +29,11 @@
 
 /* ---- what is known --------------------------------------------------------------------------------------------- */
 
+static uint64_t lease_of(const struct election *e)
+{
+	return e->control->runtime->config.registry_lease_ms * CLOCK_NS_PER_MS;
+}
+
 struct job_record *election_find(const struct control *control, const char *job)
 {
 	if (!control->election)
@@ -155,6 +160,12 @@ static uint32_t node_of(struct election *e, struct job_record *r, const struct r
 	return (uint32_t)node;
 }
 
+/* The registry tells of what was before that which a node has told us. */
+static bool is_past(const struct job_record *r, uint64_t revision)
+{
+	return r->told && revision < r->term;
+}
+
 static void on_record(void *arg, const struct registry_record *record, bool gone)
 {
 	struct election *e = arg;
@@ -162,8 +173,10 @@ static void on_record(void *arg, const struct registry_record *record, bool gone
 	if (members_record(e->control, record, gone) || set_aside_record(e->control, record, gone))
 		return;
 	struct job_record *r = job_of(record->key, COORDINATOR, job) ? get(e, job) : NULL;
-	if (r)
-		set_node(e, r, gone ? NO_NODE : node_of(e, r, record), gone ? 0 : record->created);
+	if (!r || is_past(r, gone ? record->changed : record->created))
+		return;
+	r->told = false;
+	set_node(e, r, gone ? NO_NODE : node_of(e, r, record), gone ? 0 : record->created);
 }
 
 static void depose_all(struct election *e)
@@ -186,11 +199,15 @@ bool election_hears(struct control *control, const char *job, uint32_t node, uin
 	return true;
 }
 
-/* The registry is there again, and what it says of the job may be what it said before: then nobody has told that. */
+/* The registry is there again. What it had when it was read may be older than what was told: to take that for true would drop the orders of whoever
+ * coordinates until the registry tells of it, and these come once. It gets the time of a lease to come to that term. Then its word counts, which may
+ * be what it said before: who has told of a term that it never came to has lied. */
 static void ask_registry(struct election *e, struct job_record *r)
 {
 	char key[REGISTRY_KEY_MAX];
 	struct registry_record record;
+	if (registry_revision(e->control->registry) < r->term && clock_now() < r->told_ns)
+		return;
 	r->told = false;
 	election_key(r->job, COORDINATOR, key);
 	bool stands = registry_get(e->control->registry, key, &record);
@@ -206,6 +223,7 @@ static void on_synced(void *arg)
 	e->away[0] = '\0';
 	list_for(it, &e->jobs) {
 		struct job_record *r = list_entry(it, struct job_record, link);
+		r->told_ns = clock_now() + lease_of(e);
 		if (r->told)
 			ask_registry(e, r);
 	}
@@ -348,11 +366,6 @@ static bool leaves_record(const struct election *e, const struct job_record *r)
 	return r->given_up && registry_get(e->control->registry, key, &record) && record.created == r->given_up;
 }
 
-static uint64_t lease_of(const struct election *e)
-{
-	return e->control->runtime->config.registry_lease_ms * CLOCK_NS_PER_MS;
-}
-
 /* First it coordinates no more, then its record goes: when another one is elected, it does not matter how late this node hears of that. Three times
  * the lease: nodes that were cut off see within one that nobody coordinates, and ask. */
 static void resign(struct election *e, struct job_record *r, const char *heir)
@@ -397,6 +410,8 @@ static bool may_ask(const struct control *control, const struct job_record *r, u
 static void tend(struct election *e, struct job_record *r, uint64_t now)
 {
 	struct control *control = e->control;
+	if (r->told && registry_is_synced(control->registry))
+		ask_registry(e, r);
 	bool used = in_use(control, r), ours = r->node == control->peers->self;
 	r->idle_ns = used ? 0 : r->idle_ns ? r->idle_ns : now;
 	bool vacant = used && r->node == NO_NODE; /* then to be elected comes first */

@@ -18,9 +18,10 @@ struct job_record {
 	char job[NAME_JOB_MAX];
 	uint32_t node; /* NO_NODE: nobody */
 	uint64_t term;
-	bool told;  /* by the node itself, while the registry was away */
+	bool told;  /* by the node itself, while the registry was away; the registry has not come to that term */
 	bool asked; /* a transaction on its record is on its way */
 	uint64_t retry_ns, idle_ns;
+	uint64_t told_ns;   /* so long that counts, once the registry is back */
 	uint64_t vacant_ns; /* since when nobody coordinates it */
 	uint64_t shy_ns;    /* it has given way: others come first until then */
 	uint64_t given_up;  /* the term in which it has: no more of that */

@@ -29,8 +29,9 @@ void coordinator_link_down(struct job *job)
 	standstill_anew(job);
 	straggler_watch_anew(job);
 	job_pause(job, UINT64_MAX); /* nobody is there who could begin the next epoch */
-	log_warn("job %s: %s: no save is completed until that is over", job->name,
-		 coordinator_text(job->control, job->name, who, sizeof(who)));
+	if (!job->linked)
+		log_warn("job %s: %s: no save is completed until that is over", job->name,
+			 coordinator_text(job->control, job->name, who, sizeof(who)));
 }
 
 static void look(struct job *job)

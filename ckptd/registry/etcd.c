@@ -235,6 +235,11 @@ bool registry_is_synced(const struct registry *r)
 	return r->follow.synced;
 }
 
+uint64_t registry_revision(const struct registry *r)
+{
+	return r->follow.revision;
+}
+
 uint64_t registry_lease_until(const struct registry *r)
 {
 	return r->lease.state == LEASE_HELD ? r->lease.until : 0;

@@ -125,6 +125,8 @@ bool registry_next(const struct registry *registry, const char *prefix, const vo
 
 /* Between `synced` and `away`. */
 bool registry_is_synced(const struct registry *registry);
+/* While it is synced: all changes up to this revision, and perhaps later ones, have been told. */
+uint64_t registry_revision(const struct registry *registry);
 /* The time of clock_now() until which our lease certainly stands, its margin taken off; 0: there is none. It may have passed since the
  * last registry_poll(): compare it with clock_now() before you act on it. */
 uint64_t registry_lease_until(const struct registry *registry);

@@ -49,7 +49,8 @@ struct registry {
 	struct registry_events events;
 	struct item mirror[RECORDS];
 	unsigned nmirror;
-	uint64_t at; /* changes of the log that it has heard of */
+	uint64_t at;   /* changes of the log that it has heard of */
+	uint64_t upto; /* changes that it reads before it follows: all that there were then */
 	bool synced, away, dead;
 	uint64_t lease, until_ns; /* 0: none */
 	uint64_t renew_ns;
@@ -354,11 +355,14 @@ static void follow(struct registry *r)
 			r->events.away(r->events.arg, "it is cut off");
 		r->away = true;
 		r->synced = false;
+		r->upto = UINT64_MAX;
 		return;
 	}
+	if (r->upto == UINT64_MAX)
+		r->upto = sim.nlog;
 	while (r->at < sim.nlog && clock_now() >= sim.log[r->at].at_ns)
 		hear(r, &sim.log[r->at++]);
-	if (!r->synced && r->at == sim.nlog) {
+	if (!r->synced && r->at >= r->upto) {
 		r->synced = true;
 		r->away = false;
 		r->events.synced(r->events.arg);
@@ -368,6 +372,11 @@ static void follow(struct registry *r)
 bool registry_is_synced(const struct registry *r)
 {
 	return r->synced;
+}
+
+uint64_t registry_revision(const struct registry *r)
+{
+	return r->at < sim.nlog ? sim.log[r->at].item.changed - 1 : sim.revision;
 }
 
 bool registry_get(const struct registry *r, const char *key, struct registry_record *record)
@@ -405,7 +414,7 @@ int registry_new(const struct registry_config *config, const struct registry_eve
 	struct registry *r = calloc(1, sizeof(*r));
 	if (!r)
 		return err_set(err, -ENOMEM, "no memory");
-	*r = (struct registry){.node = node, .config = *config, .events = *events};
+	*r = (struct registry){.node = node, .config = *config, .events = *events, .upto = UINT64_MAX};
 	r->config.lease_ns /= SHORTER; /* as short against the run as it is in a long one */
 	r->config.timeout_ns /= SHORTER;
 	list_init(&r->calls);

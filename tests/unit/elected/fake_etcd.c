@@ -23,7 +23,7 @@ struct records {
 struct fake_etcd fake_etcd;
 static struct records truth, mirror;
 static struct registry_events events;
-static uint64_t revision, now_ns;
+static uint64_t revision, shown, now_ns;
 static struct {
 	struct registry_compare compare[ASKED_MAX];
 	struct stands change[ASKED_MAX];
@@ -40,7 +40,7 @@ void etcd_reset(void)
 	memset(&truth, 0, sizeof(truth));
 	memset(&mirror, 0, sizeof(mirror));
 	memset(&asked, 0, sizeof(asked));
-	revision = 100;
+	shown = revision = 100;
 	now_ns = CLOCK_NS_PER_S;
 	fake_etcd = (struct fake_etcd){.synced = true, .lease_until = UINT64_MAX};
 }
@@ -141,6 +141,7 @@ static void tell(const struct stands *s)
 
 void etcd_show(void)
 {
+	shown = revision;
 	for (unsigned i = 0; i < mirror.n;) {
 		if (find(&truth, mirror.list[i].key))
 			i++;
@@ -325,6 +326,12 @@ bool registry_is_synced(const struct registry *registry)
 {
 	(void)registry;
 	return fake_etcd.synced;
+}
+
+uint64_t registry_revision(const struct registry *registry)
+{
+	(void)registry;
+	return shown;
 }
 
 uint64_t registry_lease_until(const struct registry *registry)

@@ -146,14 +146,51 @@ Test(election, when_the_registry_is_back_its_word_counts)
 	etcd_put(COORDINATOR, "a", false);
 	uint64_t term = etcd_created(COORDINATOR);
 	fake_etcd.synced = false;
-	cr_assert(election_hears(&d.control, "gpt", C, term + 7));
+	cr_assert(election_hears(&d.control, "gpt", C, term + 1));
+	etcd_put("elsewhere", "1", false);
 	etcd_back();
-	cr_expect(election_believes(&d.control, "gpt", A, term), "as it was before");
+	cr_expect(election_believes(&d.control, "gpt", A, term), "nobody was elected in that term");
 	etcd_put(COORDINATOR, NULL, false);
 	fake_etcd.synced = false;
-	cr_assert(election_hears(&d.control, "gpt", C, term + 8));
+	cr_assert(election_hears(&d.control, "gpt", C, term + 3));
+	etcd_put("elsewhere", "2", false);
 	etcd_back();
 	cr_expect_eq(coordinator_of(&d.control, "gpt"), NO_NODE, "it was lost since");
+}
+
+/* Else the orders that come meanwhile were dropped. */
+Test(election, a_registry_that_is_behind_the_term_that_was_told_changes_nothing)
+{
+	etcd_put(COORDINATOR, "a", false);
+	uint64_t term = etcd_created(COORDINATOR);
+	fake_etcd.synced = false;
+	cr_assert(election_hears(&d.control, "gpt", C, term + 3));
+	unsigned told = moved;
+	etcd_put("elsewhere", "1", false);
+	etcd_put(COORDINATOR, NULL, false);
+	etcd_back();
+	tick(LEASE_MS / 2);
+	cr_expect(election_believes(&d.control, "gpt", C, term + 3));
+	etcd_put(COORDINATOR, "c", false);
+	cr_assert_eq(etcd_created(COORDINATOR), term + 3);
+	tick(LEASE_MS);
+	cr_expect(election_believes(&d.control, "gpt", C, term + 3));
+	cr_expect_eq(moved, told, "not for a moment did it coordinate no more");
+	etcd_put(COORDINATOR, NULL, false);
+	cr_expect_eq(coordinator_of(&d.control, "gpt"), NO_NODE);
+}
+
+Test(election, a_term_to_which_the_registry_does_not_come_in_the_time_of_a_lease_was_no_term)
+{
+	etcd_put(COORDINATOR, "a", false);
+	uint64_t term = etcd_created(COORDINATOR);
+	fake_etcd.synced = false;
+	cr_assert(election_hears(&d.control, "gpt", C, UINT64_MAX));
+	etcd_back();
+	tick(LEASE_MS - 1);
+	cr_expect(election_believes(&d.control, "gpt", C, UINT64_MAX));
+	tick(1);
+	cr_expect(election_believes(&d.control, "gpt", A, term));
 }
 
 Test(election, a_record_that_is_changed_and_not_created_anew_is_of_the_same_term)
