@@ -1,5 +1,7 @@
 #include "format/message/peer_reach.h"
 
+#include "said.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,18 @@ Test(peer_reach, every_message_comes_back_and_no_other_length_does)
 	comes_back(&(struct peer_reach){.type = PEER_REACH_PONG, .number = UINT64_MAX});
 	cr_expect_str_eq(peer_reach_name(PEER_REACH_PONG), "REACH_PONG");
 	cr_expect_str_eq(peer_reach_name(PEER_OFFER), "?");
+}
+
+Test(peer_reach, what_is_said_changes_with_the_number_of_the_protocol)
+{
+	AUTO_WBUF struct wbuf all = {0};
+	for (enum peer_type type = PEER_REACH_ASK; type < PEER_REACH_END; type++) {
+		struct peer_reach m = an_ask();
+		m.type = type;
+		wbuf_u16(&all, (uint16_t)type);
+		cr_assert_eq(peer_reach_encode(&m, &all), 0);
+	}
+	expect_said(&all, "52ebdda5af4138d58ffc8859d624c2f0");
 }
 
 Test(peer_reach, more_nodes_than_fit_are_refused)

@@ -1,5 +1,7 @@
 #include "format/message/peer_replica.h"
 
+#include "said.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +26,8 @@ static struct peer_offer an_offer(void)
 				   .shape = shape};
 }
 
-/* Decodes what was encoded, refuses every prefix and one byte more: in memory of exact size, so that the sanitizer sees an overrun. */
-#define ROUND_TRIP(name, in)                                                                                           \
+/* Decodes what was encoded, adds it to said, refuses every prefix and one byte more: in memory of exact size, so that the sanitizer sees an overrun. */
+#define ROUND_TRIP(name, in, said)                                                                                     \
 	do {                                                                                                           \
 		AUTO_WBUF struct wbuf w_ = {0};                                                                        \
 		struct err err_ = {0};                                                                                 \
@@ -36,6 +38,7 @@ static struct peer_offer an_offer(void)
 		cr_assert_eq(peer_##name##_encode(&back_, &again_), 0);                                                \
 		cr_assert_eq(again_.len, w_.len);                                                                      \
 		cr_assert_arr_eq(again_.data, w_.data, w_.len);                                                        \
+		wbuf_put(said, w_.data, w_.len);                                                                       \
 		for (size_t len_ = 0; len_ <= w_.len + 1; len_++) {                                                    \
 			uint8_t *body_ = calloc(1, len_ ? len_ : 1);                                                   \
 			memcpy(body_, w_.data, len_ < w_.len ? len_ : w_.len);                                         \
@@ -55,19 +58,20 @@ Test(peer_replica, every_message_comes_back_and_no_other_length_does)
 		.head = head, .world = 4, .began = 2, .lacks = 8, .shape = shape, .tickets = tickets};
 	struct peer_refused refused = {.head = head, .rc = -ENOMEM, .text = "no room"};
 	struct peer_forget forget = {.head = head, .before = {90, 2}};
-	AUTO_WBUF struct wbuf items = {0};
+	AUTO_WBUF struct wbuf items = {0}, said = {0};
 	peer_holding_put(&(struct peer_holding){.rank = 2, .world = 4, .owner = 7, .id = {100, 3}, .table = {1, 2}},
 			 &items);
 	peer_holding_put(&(struct peer_holding){.rank = 3, .world = 4, .id = {90, 2}, .table = {3, 4}}, &items);
 	cr_assert_eq(items.len, 2 * PEER_HOLDING_BYTES);
 	struct peer_holdings holdings = {.head = head, .n = 2, .items = items.data};
-	ROUND_TRIP(holdings, holdings);
-	ROUND_TRIP(offer, offer);
-	ROUND_TRIP(open, open);
-	ROUND_TRIP(fetch, fetch);
-	ROUND_TRIP(source, source);
-	ROUND_TRIP(refused, refused);
-	ROUND_TRIP(forget, forget);
+	ROUND_TRIP(holdings, holdings, &said);
+	ROUND_TRIP(offer, offer, &said);
+	ROUND_TRIP(open, open, &said);
+	ROUND_TRIP(fetch, fetch, &said);
+	ROUND_TRIP(source, source, &said);
+	ROUND_TRIP(refused, refused, &said);
+	ROUND_TRIP(forget, forget, &said);
+	expect_said(&said, "1f70707a3ea65fc089f54d2314f491c5");
 }
 
 Test(peer_replica, where_a_state_began_goes_with_its_copy)
