@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #define ASK_NS (5 * CLOCK_NS_PER_S)
-#define LOOK_NS (10 * CLOCK_NS_PER_MS)
 #define DRAIN_MS 90000 /* until a save, and all are at work again elsewhere */
 enum { LOST_MAX = WIRE_REASON_MAX + 8, NEXT_MAX = 128 };
 
@@ -84,7 +83,7 @@ static int see_whole(struct campaign *c, struct campaign_view *v, struct err *er
 	uint64_t deadline = clock_deadline(ASK_NS);
 	int rc = campaign_watch(c, v, err);
 	while (!rc && !campaign_is_whole(c, v) && clock_now() < deadline) {
-		poll(NULL, 0, 20);
+		poll(NULL, 0, CAMPAIGN_LOOK_MS);
 		rc = campaign_watch(c, v, err);
 	}
 	return rc || campaign_is_whole(c, v) ? rc : err_set(err, -EAGAIN, "the job is not at work on all nodes");
@@ -299,7 +298,7 @@ static int look_until(struct campaign *c, struct group *g, uint64_t until)
 {
 	int code = campaign_check_run(c);
 	while (!code && look_all(c, g) && clock_now() < until)
-		code = campaign_await_time(c, clock_deadline(LOOK_NS));
+		code = campaign_await_time(c, clock_deadline(CAMPAIGN_LOOK_MS * CLOCK_NS_PER_MS));
 	return code;
 }
 

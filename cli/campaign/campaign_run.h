@@ -75,6 +75,9 @@ bool campaign_final(const char *path, struct campaign_end *out);
 
 /* ---- campaign_watch.c ---------------------------------------------------------------------------------------------- */
 
+/* Between two looks at what the daemons say: each is the whole status of all of them. */
+#define CAMPAIGN_LOOK_MS 50
+
 /* The job, put together from what the daemons of its nodes say. */
 struct campaign_view {
 	bool runs; /* on each node that has ranks, in the same epoch, with a process for each rank; where none move, on each node */

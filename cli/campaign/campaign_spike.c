@@ -15,7 +15,7 @@ int campaign_spike_await(struct campaign *c, uint32_t node, struct err *err)
 	struct campaign_view view;
 	int rc = campaign_watch(c, &view, err);
 	while (!rc && !c->nodes[node].knows_loss && clock_now() < deadline && !cli_interrupted()) {
-		poll(NULL, 0, 20);
+		poll(NULL, 0, CAMPAIGN_LOOK_MS);
 		rc = campaign_watch(c, &view, err);
 	}
 	if (rc || c->nodes[node].knows_loss)

@@ -215,7 +215,7 @@ int campaign_await_work(struct campaign *c, struct step_id after)
 			return cli_fail(c->cli, EXIT_FAILED,
 					"the job did not come back to work within 180 s; see the logs in %s",
 					c->folder);
-		poll(NULL, 0, 20);
+		poll(NULL, 0, CAMPAIGN_LOOK_MS);
 	}
 }
 
