@@ -22,13 +22,15 @@
 #include <stdint.h>
 
 struct net;
+struct net_body;
 struct net_region;
 struct roster;
 
 enum {
 	NET_MESSAGE_MAX = 1 << 20, /* bytes of one message's body */
+	NET_BODY_MAX = 72 << 20,   /* of one that several nodes are sent */
 	NET_QUEUE_MAX = 256,       /* messages that wait for one node */
-	NET_QUEUE_BYTES = 8 << 20, /* and their bytes */
+	NET_QUEUE_BYTES = 8 << 20, /* and the bytes of those that it alone is sent */
 	NET_CHUNK = 1 << 20,       /* of copies: bytes of a part */
 	NET_DEPTH = 4,             /* and parts in flight to one node */
 	NET_WITHDRAW_MS = 20,      /* see net_withdraw() */
@@ -113,6 +115,8 @@ uint64_t net_heard(const struct net *net, unsigned node);
 /* Copies the body. -ENOTCONN: no session; -ENOBUFS: the queue is full, the caller decides; -EMSGSIZE; -ENOMEM. A message that was taken
  * arrives, or the session ends. */
 int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body);
+/* The same, and takes a hold in place of a copy. */
+int net_send_body(struct net *net, unsigned node, uint16_t type, struct net_body *body);
 
 /* Ends the session with a node that breaks the protocol above us, is to be forgotten, or was to be sent what was not taken; `down` comes with
  * rc. Until then nothing more is taken, so that no later message arrives without the one before it. A new session may follow. */

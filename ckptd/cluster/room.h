@@ -8,6 +8,7 @@
 
 #include "cluster/member.h"
 #include "cluster/net.h"
+#include "cluster/net_body.h"
 #include "cluster/roster.h"
 
 #endif

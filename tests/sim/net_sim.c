@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "cluster/net_body.h"
 #include "cluster/roster.h"
 #include "rng.h"
 #include "world.h"
@@ -293,13 +294,10 @@ static bool is_silent(struct net *net, uint16_t type)
 	return net->last_words.over;
 }
 
-int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body)
+static int give(struct net *net, unsigned node, uint16_t type, const uint8_t *data, size_t len, size_t own)
 {
-	SIM_CHECK(!body->failed, "a message that could not be encoded");
 	if (net->dead || !net_is_up(net, node))
 		return -ENOTCONN;
-	if (body->len > NET_MESSAGE_MAX)
-		return -EMSGSIZE;
 	struct session *s = *pair(net->self, node);
 	struct side *you = other_of(s, net->self);
 	if (side_of(s, net->self)->dropped)
@@ -309,19 +307,29 @@ int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *b
 		return 0; /* nobody knows yet that it goes nowhere */
 	if (is_silent(net, type))
 		return 0;
-	if (you->nframes >= NET_QUEUE_MAX || you->nbytes + body->len > NET_QUEUE_BYTES ||
-	    chance(net_world.faults.refuse))
+	if (you->nframes >= NET_QUEUE_MAX || you->nbytes + own > NET_QUEUE_BYTES || chance(net_world.faults.refuse))
 		return -ENOBUFS;
-	struct frame head = {.type = type, .len = body->len};
+	struct frame head = {.type = type, .len = len};
 	if (chance(net_world.faults.drop)) {
 		head = (struct frame){.end = -ECONNRESET};
 		net_world.counts.lost++;
 	}
-	push_frame(s, net->self, &head, body->data);
+	push_frame(s, net->self, &head, data);
 	attend_use(side_of(s, net->self));
 	net->counts.messages_out++;
 	net_world.counts.messages++;
 	return 0;
+}
+
+int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body)
+{
+	SIM_CHECK(!body->failed, "a message that could not be encoded");
+	return body->len > NET_MESSAGE_MAX ? -EMSGSIZE : give(net, node, type, body->data, body->len, body->len);
+}
+
+int net_send_body(struct net *net, unsigned node, uint16_t type, struct net_body *body)
+{
+	return body->len > NET_BODY_MAX ? -EMSGSIZE : give(net, node, type, body->bytes, body->len, 0);
 }
 
 void net_drop(struct net *net, unsigned node, int rc)

@@ -32,13 +32,16 @@
 #include "cluster/net.h"
 #include "cluster/net/rail.h"
 #include "cluster/net/way.h"
+#include "cluster/net_body.h"
 #include "cluster/roster.h"
 
 #include <errno.h>
 #include <pthread.h>
 
 enum {
-	WINDOW = 512,       /* DATA frames; more than the longest message has */
+	WINDOW = 512, /* DATA frames; more than the longest message has */
+	MESSAGE_MORE =
+		0x8000, /* in its type: the next one goes on with it, so that the window bounds what waits of a long body, too */
 	FRAMES_A_TURN = 64, /* are read of one link */
 	SMALL_MAX = 512,    /* control frames that wait for a node */
 	REVOKED_MAX = 64,   /* keys that are remembered as withdrawn */
@@ -69,9 +72,8 @@ struct letter {
 	struct list link;
 	uint64_t session;
 	uint16_t type;
-	bool begun;
-	size_t len, sent;
-	uint8_t body[];
+	size_t sent, own; /* own: bytes of a body that nobody else is sent */
+	struct net_body *body;
 };
 
 /* And one that has come in. */
@@ -148,7 +150,8 @@ struct local {
 struct peer {
 	struct net *net;
 	unsigned node;
-	uint64_t seen; /* (loop) session that it was told of; 0: none */
+	uint64_t seen;     /* (loop) session that it was told of; 0: none */
+	struct wbuf whole; /* (loop) what has come of a body that goes on */
 
 	/* lock */
 	struct list work, ready;
@@ -379,9 +382,14 @@ void park_link_ended(struct peer *p, int rc);
 /* It goes without its link. */
 void park_leave(struct peer *p);
 
+/* ---- messages.c (loop) */
+/* Tells what has come in the session that the loop knows of. How many they were. */
+int messages_run(struct peer *p);
+
 /* ---- post.c (thread) */
 /* Writes what waits into the link, as far as it goes. */
 void post_push(struct peer *p);
+void letter_free(struct letter *letter);
 void post_small(struct peer *p, enum frame_kind kind, uint64_t value);
 void post_rumour(struct peer *p, enum frame_kind kind, const struct rumour *rumour);
 void post_clear(struct peer *p);

@@ -282,37 +282,6 @@ static int run_copies(struct peer *p, struct list *from)
 	return n;
 }
 
-static void consumed(struct peer *p, const struct message *m)
-{
-	LOCK_SCOPE(&p->net->lock);
-	if (m->session != p->session_now)
-		return;
-	p->consumed += m->frames;
-	net_wake(p);
-}
-
-/* Those of the session that the loop knows of; what is left of earlier ones is dropped. */
-static int run_messages(struct peer *p)
-{
-	int n = 0;
-	for (;; n++) {
-		pthread_mutex_lock(&p->net->lock);
-		struct message *m =
-			list_empty(&p->messages) ? NULL : list_entry(p->messages.next, struct message, link);
-		bool later = m && m->session > p->seen;
-		if (m && !later)
-			list_remove(&m->link);
-		pthread_mutex_unlock(&p->net->lock);
-		if (!m || later)
-			return n;
-		if (m->session == p->seen)
-			p->net->events.message(p->net->events.arg, p->node, m->type, m->body, m->len);
-		consumed(p, m);
-		free(m->body);
-		free(m);
-	}
-}
-
 /* Copies that the thread has not seen. */
 static void fail_fresh(struct peer *p)
 {
@@ -343,11 +312,12 @@ static int run_peer(struct peer *p)
 	uint64_t session = p->session_now;
 	int rc = p->rc;
 	pthread_mutex_unlock(&net->lock);
-	int n = run_copies(p, &p->ended) + run_messages(p);
+	int n = run_copies(p, &p->ended) + messages_run(p);
 	if (session == p->seen)
 		return n + run_clock(p);
 	if (p->seen) {
 		p->seen = 0;
+		wbuf_free(&p->whole);
 		fail_fresh(p);
 		net->events.down(net->events.arg, p->node, session ? -ECONNRESET : rc);
 		n++;
@@ -355,7 +325,7 @@ static int run_peer(struct peer *p)
 	if (session) {
 		p->seen = session;
 		net->events.up(net->events.arg, p->node);
-		n += 1 + run_messages(p);
+		n += 1 + messages_run(p);
 	}
 	return n + run_clock(p);
 }
@@ -409,37 +379,6 @@ uint64_t net_heard(const struct net *net, unsigned node)
 	struct peer *p = &net->peers[node];
 	LOCK_SCOPE(&p->net->lock);
 	return p->heard_last;
-}
-
-int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body)
-{
-	struct peer *p = &net->peers[node];
-	size_t len = body ? body->len : 0;
-	if (!p->seen)
-		return -ENOTCONN;
-	if (len > NET_MESSAGE_MAX)
-		return -EMSGSIZE;
-	if (body && body->failed)
-		return -ENOMEM;
-	struct letter *letter = malloc(sizeof(*letter) + len);
-	if (!letter)
-		return -ENOMEM;
-	*letter = (struct letter){.session = p->seen, .type = type, .len = len};
-	if (len)
-		memcpy(letter->body, body->data, len);
-	LOCK_SCOPE(&net->lock);
-	bool dropped = p->drop == p->seen,
-	     full = p->nletters == NET_QUEUE_MAX || p->letter_bytes + len > NET_QUEUE_BYTES;
-	if (dropped || full) {
-		free(letter);
-		return dropped ? -ENOTCONN : -ENOBUFS;
-	}
-	p->nletters++;
-	p->letter_bytes += len;
-	net->counts.messages_out++;
-	list_push(&p->letters, &letter->link);
-	net_wake(p);
-	return 0;
 }
 
 void net_drop(struct net *net, unsigned node, int rc)

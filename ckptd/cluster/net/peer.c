@@ -31,12 +31,13 @@ void peer_init(struct peer *p, struct net *net, unsigned node)
 void peer_free(struct peer *p)
 {
 	for (struct list *node; (node = list_pop(&p->letters));)
-		free(list_entry(node, struct letter, link));
+		letter_free(list_entry(node, struct letter, link));
 	for (struct list *node; (node = list_pop(&p->messages));) {
 		struct message *m = list_entry(node, struct message, link);
 		free(m->body);
 		free(m);
 	}
+	wbuf_free(&p->whole);
 	for (struct list *node; (node = list_pop(&p->parts));)
 		free(list_entry(node, struct part, link));
 	free(p->change);

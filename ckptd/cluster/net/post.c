@@ -42,13 +42,19 @@ static void push_small(struct peer *p)
 	free(small);
 }
 
+void letter_free(struct letter *letter)
+{
+	net_body_drop(letter->body);
+	free(letter);
+}
+
 static void drop_letter(struct peer *p, struct letter *letter)
 {
 	LOCK_SCOPE(&p->net->lock);
 	list_remove(&letter->link);
 	p->nletters--;
-	p->letter_bytes -= letter->len;
-	free(letter);
+	p->letter_bytes -= letter->own;
+	letter_free(letter);
 }
 
 /* The first letter of this session; those of others are dropped. */
@@ -68,15 +74,16 @@ static struct letter *next_letter(struct peer *p)
 static void push_letter(struct peer *p, struct letter *letter)
 {
 	uint8_t body[FRAME_BODY_MAX];
-	size_t head = letter->begun ? 0 : INBOX_HEAD;
-	size_t n = min_u64(letter->len - letter->sent, sizeof(body) - head);
+	size_t left = letter->body->len - letter->sent, at = letter->sent % NET_MESSAGE_MAX;
+	size_t head = at ? 0 : INBOX_HEAD;
+	size_t n = min_u64(min_u64(left, NET_MESSAGE_MAX - at), sizeof(body) - head);
+	uint16_t more = left > NET_MESSAGE_MAX ? MESSAGE_MORE : 0;
 	if (head)
-		inbox_write_head(body, letter->type, letter->len);
-	memcpy(body + head, letter->body + letter->sent, n);
-	letter->begun = true;
+		inbox_write_head(body, letter->type | more, min_u64(left, NET_MESSAGE_MAX));
+	memcpy(body + head, letter->body->bytes + letter->sent, n);
 	letter->sent += n;
 	p->sent++;
-	if (letter->sent == letter->len)
+	if (letter->sent == letter->body->len)
 		drop_letter(p, letter);
 	link_write(p->link, FRAME_DATA, body, head + n);
 }

@@ -21,6 +21,7 @@ COPY = 32 * MiB  # of which many are on the way
 PATIENT_MS = 20000  # where nothing is to be lost on a busy machine, or in a moment without it
 TIMEOUT_MS = 2000  # where somebody is
 OFTEN_MS = 500  # they try again after it
+MORE, EBADMSG = 0x8000, "-74"  # in the type of a message: the next one goes on with it
 EACCES, ENOBUFS, ETIMEDOUT, ECONNRESET, ESHUTDOWN = -13, -105, -110, -104, -108
 
 
@@ -88,6 +89,34 @@ def messages_arrive_in_order_and_a_full_queue_is_told(net):
     equal(a.ask("flood 1 1 1048577", "flooded"), ["-90", "0"], "one that is too long")
     equal(a.ask("flood 2 1 10", "flooded"), ["-107", "0"], "to a node that is not there")
     equal((a.end(), b.end()), (0, 0))
+
+
+def what_several_are_sent_may_be_longer_and_takes_no_room_in_their_queues(net):
+    a, b, c = (Node(net, name) for name in "abc")
+    for other in "01":
+        c.expect("up", other)
+    for _ in range(2):
+        equal(c.ask(f"share {20 * MiB}", "shared"), ["0", "0"], "twice what a queue has room for")
+    equal(c.ask("flood 0 1 1000000", "flooded"), ["0", "1"], "there is room for others")
+    for node in (a, b):
+        for _ in range(2):
+            node.expect("message", "2", "8", str(20 * MiB))
+    a.expect("message", "2", "9", "1000000")
+    equal(c.ask(f"share {72 * MiB + 1}", "shared"), ["-90", "-90"], "one that is too long")
+    equal([line for node in (a, b, c) for line in node.events if line[0] == "down"], [])
+
+
+def a_body_without_end_is_not_taken(net):
+    a, b = net.pair()
+    taken = 0
+    while taken <= 72:
+        taken += int(a.ask(f"flood 1 1 {MiB} {MORE | 9}", "flooded")[1])
+    b.expect("down", "0", EBADMSG)
+    equal([line for line in b.events if line[0] == "message"], [])
+    b.expect("up", "0")
+    a.expect("up", "1")
+    equal(a.ask("send 1 7 afresh", "sent"), ["0"])
+    b.expect("message", "0", "7", "6", "afresh")
 
 
 def copies_go_both_ways_and_are_whole(net):
@@ -339,7 +368,8 @@ def what_cannot_begin_says_why(net):
 COPIES = [copies_go_both_ways_and_are_whole, who_has_nothing_to_copy_sleeps, one_that_is_killed_is_seen_and_taken_back,
           one_that_is_stopped_is_seen_and_what_it_was_writing_when_it_wakes_up_is_lost, a_region_that_is_withdrawn_is_written_no_more,
           a_copy_that_is_late_ends_and_the_session_goes_on]
-REST = [a_node_is_asked_for_the_time, one_that_does_not_answer_is_not_asked_again_and_nobody_waits, what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again, messages_arrive_in_order_and_a_full_queue_is_told, a_session_that_is_dropped_begins_anew, another_key_is_never_up,
+REST = [a_node_is_asked_for_the_time, one_that_does_not_answer_is_not_asked_again_and_nobody_waits, what_is_done_to_a_copy_on_its_way_is_found_and_it_is_made_again, messages_arrive_in_order_and_a_full_queue_is_told,
+        what_several_are_sent_may_be_longer_and_takes_no_room_in_their_queues, a_body_without_end_is_not_taken, a_session_that_is_dropped_begins_anew, another_key_is_never_up,
         another_roster_is_never_up, another_way_of_copies_is_never_up, what_cannot_begin_says_why]
 
 cases = Cases()

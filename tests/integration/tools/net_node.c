@@ -1,7 +1,8 @@
 /* net_node ROSTER NAME KEY|CERT,CERT_KEY,CA TIMEOUT_MS sealed|bare|fabric [IDLE_MS]: one node of a net, driven by lines on stdin; what happens is told in lines on stdout.
  *
  *	send NODE TYPE TEXT               sent RC
- *	flood NODE COUNT BYTES            flooded RC TAKEN       stops at the first that is refused
+ *	flood NODE COUNT BYTES [TYPE]     flooded RC TAKEN       stops at the first that is refused
+ *	share BYTES                       shared RC RC           one body to the first two nodes
  *	expose NODE BYTES r|w SEED        exposed ID KEY ADDRESS SIZE | exposed RC
  *	fill ID SEED                      filled
  *	check ID SEED                     checked match | checked BYTE      the first that differs
@@ -21,6 +22,7 @@
  * Unasked: up NODE, down NODE RC, message NODE TYPE BYTES TEXT, clock NODE ROUND_TRIP_NS AHEAD_NS. */
 #include "base/clock.h"
 #include "cluster/net.h"
+#include "cluster/net_body.h"
 #include "cluster/roster.h"
 
 #include <inttypes.h>
@@ -140,20 +142,33 @@ static void send_text(unsigned node, unsigned type, const char *text)
 	wbuf_free(&body);
 }
 
-static void flood(unsigned node, unsigned count, size_t bytes)
+static void flood(unsigned node, unsigned count, size_t bytes, uint64_t type)
 {
 	struct wbuf body = {.data = calloc(1, bytes + 1), .len = bytes, .cap = bytes + 1};
 	unsigned taken = 0;
 	int rc = 0;
 	while (taken < count) {
 		snprintf((char *)body.data, bytes + 1, "%06u", taken);
-		rc = net_send(net, node, 9, &body);
+		rc = net_send(net, node, (uint16_t)type, &body);
 		if (rc)
 			break;
 		taken++;
 	}
 	printf("flooded %d %u\n", rc, taken);
 	wbuf_free(&body);
+}
+
+/* The same to the first two nodes, held once. */
+static void share(size_t bytes)
+{
+	struct wbuf text = {.data = calloc(1, bytes + 1), .len = bytes, .cap = bytes + 1};
+	struct net_body *body = net_body_new(&text);
+	printf("shared");
+	for (unsigned node = 0; node < 2; node++)
+		printf(" %d", net_send_body(net, node, 8, body));
+	printf("\n");
+	net_body_drop(body);
+	wbuf_free(&text);
 }
 
 static void expose(unsigned node, uint64_t size, const char *access, uint64_t seed)
@@ -244,8 +259,11 @@ static void obey(const char *line)
 	sscanf(rest, "%u", &node);
 	if (!strcmp(word, "send") && sscanf(rest, "%*u %" SCNu64 " %4095[^\n]", &n[0], text) >= 1) {
 		send_text(node, (unsigned)n[0], text);
-	} else if (!strcmp(word, "flood") && sscanf(rest, "%*u %" SCNu64 " %" SCNu64, &n[0], &n[1]) == 2) {
-		flood(node, (unsigned)n[0], n[1]);
+	} else if (!strcmp(word, "flood") &&
+		   sscanf(rest, "%*u %" SCNu64 " %" SCNu64 " %" SCNu64, &n[0], &n[1], &n[2]) >= 2) {
+		flood(node, (unsigned)n[0], n[1], n[2] ? n[2] : 9);
+	} else if (!strcmp(word, "share") && sscanf(rest, "%" SCNu64, &n[0]) == 1) {
+		share(n[0]);
 	} else if (!strcmp(word, "expose") && sscanf(rest, "%*u %" SCNu64 " %15s %" SCNu64, &n[0], text, &n[1]) == 3) {
 		expose(node, n[0], text, n[1]);
 	} else if (!strcmp(word, "fill") && sscanf(rest, "%*u %" SCNu64, &n[0]) == 1) {
