@@ -26,7 +26,7 @@
  *	replica group  the same, 1 to 47 of them
  *	tensor group   as a replica group, but it does not end in ".part-" and four digits
  *	tensor         1 to 511 bytes of UTF-8 without control characters, but not "__metadata__"
- *	blob           as a tensor; with scope rank 1 to 505 bytes
+ *	blob           as a tensor; with scope rank 1 to 504 bytes
  *
  * Threads. Several threads may use a session. One thread at a time may register, rebind, join,
  * restore or close. Callbacks run on the one service thread of the library, never on a thread of

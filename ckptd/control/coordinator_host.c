@@ -35,6 +35,7 @@ struct coordinator_host *host_find(const struct control *control, const char *jo
 static void host_free(struct coordinator_host *host)
 {
 	epochs_forget(host->record);
+	net_body_drop(host->joined);
 	directories_free(&host->directories);
 	coord_free(host->coord);
 	plan_record_free(&host->plan);

@@ -42,7 +42,9 @@ struct coordinator_host {
 	struct repeat unrecorded;
 	uint64_t
 		spill_ns; /* what is in memory is brought to storage, without a plan (control/coordinator_spill.c): give up then; 0: it is not */
-	uint32_t spilled_in; /* the last epoch in which that was begun */
+	uint32_t spilled_in;     /* the last epoch in which that was begun */
+	struct net_body *joined; /* what the nodes of this epoch are told as it is entered; NULL: nothing yet */
+	uint32_t joined_epoch;
 };
 
 /* NULL: that job is not coordinated here. */

@@ -18,32 +18,45 @@
 
 enum { RECORD_RETRY_MS = 1000 };
 
+_Static_assert(NET_BODY_MAX > 4096 + RANK_MAX * (2 + WIRE_ADDRESS_MAX), "JOINED fits, whatever the world");
+
 /* ---- orders ---------------------------------------------------------------------------------------------------- */
 
-static void send(struct control *control, uint32_t node, const struct peer_order *order)
+static void sent(struct control *control, uint32_t node, const struct peer_order *order, int rc)
 {
-	AUTO_WBUF struct wbuf body = {0};
-	struct net *net = control->peers->net;
-	if (!net)
-		return; /* the daemon ends */
-	peer_term_put(&body, coordinator_term(control, order->job));
-	int rc = peer_order_encode(order, &body);
-	if (!rc)
-		rc = net_send(net, node, order->type, &body);
 	if (!rc || rc == -ENOTCONN)
 		return; /* the end of the session tells the rest */
 	log_warn("job %s: cannot send %s to node %s: %s", order->job, peer_coord_name(order->type),
 		 control->peers->roster->nodes[node].name, err_name(rc));
-	net_drop(net, node, rc);
+	net_drop(control->peers->net, node, rc);
+}
+
+static int encode(const struct control *control, const struct peer_order *order, struct wbuf *text)
+{
+	peer_term_put(text, coordinator_term(control, order->job));
+	return peer_order_encode(order, text);
+}
+
+static void send(struct control *control, uint32_t node, const struct peer_order *order)
+{
+	AUTO_WBUF struct wbuf text = {0};
+	int rc = encode(control, order, &text);
+	sent(control, node, order, rc ? rc : net_send(control->peers->net, node, order->type, &text));
+}
+
+/* Another node may coordinate by now: election_tick() has yet to see it. */
+static bool is_deposed(const struct control *control, bool spread, const char *job)
+{
+	return spread && control->registry && !host_here(control, job);
 }
 
 void host_order(struct control *control, bool spread, uint32_t node, const struct peer_order *order)
 {
-	if (spread && control->registry && !host_here(control, order->job))
-		return; /* another node may by now: election_tick() has yet to see it */
+	if (is_deposed(control, spread, order->job))
+		return;
 	if (!spread || node == control->peers->self)
 		orders_obey(control->dispatch, order);
-	else
+	else if (control->peers->net) /* else the daemon ends */
 		send(control, node, order);
 }
 
@@ -64,13 +77,32 @@ static void emit_for_directory(const struct coordinator_host *host, uint32_t nod
 	host_order(host->control, host->spread, node, &ours);
 }
 
+/* To each node the addresses of all ranks: with thousands of nodes the same megabyte is not made, nor held, for each of them. */
+static void emit_joined(struct coordinator_host *host, uint32_t node, const struct peer_order *order)
+{
+	AUTO_WBUF struct wbuf text = {0};
+	struct control *control = host->control;
+	int rc = 0;
+	if (is_deposed(control, true, host->job) || !control->peers->net)
+		return;
+	if (host->joined_epoch != order->joined.epoch) {
+		net_body_drop(host->joined);
+		host->joined = encode(control, order, &text) ? NULL : net_body_new(&text);
+		host->joined_epoch = host->joined ? order->joined.epoch : 0;
+	}
+	rc = host->joined ? net_send_body(control->peers->net, node, order->type, host->joined) : -ENOMEM;
+	sent(control, node, order, rc);
+}
+
 static void emit(void *arg, uint32_t node, const struct peer_order *order)
 {
-	const struct coordinator_host *host = arg;
+	struct coordinator_host *host = arg;
 	if (order->type == PEER_LEVEL)
 		membership_shown(host->control, host->job, order->save.id, (enum level_shown)order->save.level);
 	if (order->type == PEER_WRITE || order->type == PEER_CLEAR || order->type == PEER_SPILL)
 		emit_for_directory(host, node, order);
+	else if (order->type == PEER_JOINED && host->spread && node != host->control->peers->self)
+		emit_joined(host, node, order);
 	else
 		host_order(host->control, host->spread, node, order);
 }

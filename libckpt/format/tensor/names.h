@@ -21,12 +21,12 @@ enum {
 	NAME_NODE_MAX = 64,
 	NAME_TAG_MAX = 64,
 	NAME_TENSOR_MAX = 512,
-	NAME_RANK_SUFFIX = 6, /* "@00000" behind the name of a blob of one rank */
+	NAME_RANK_SUFFIX = 7, /* "@00000", or a digit more, behind the name of a blob of one rank */
 	NAME_FILE_MAX = 160,
 	NAME_DIR_MAX = 40,
 	NAME_WORK_MAX = NAME_DIR_MAX + 32,
-	RANK_MAX = 65536, /* exclusive */
-	PART_MAX = 10000, /* exclusive */
+	RANK_MAX = 1 << 18, /* exclusive */
+	PART_MAX = 10000,   /* exclusive */
 };
 
 #define STEP_MAX 999999999999ull

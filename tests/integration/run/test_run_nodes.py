@@ -143,7 +143,7 @@ def _():
                        (("--node-rank", "0"), "--node-rank is for --nodes"),
                        (("--nodes", "2", "--min-ranks", "3"), "--min-ranks 3: at most all of them, 2"),
                        (("--spare",), "--spare is for --nodes"),
-                       (("--nodes", "4000", "--node-rank", "0", "-n", "64"), "at most 65536 ranks")):
+                       (("--nodes", "5000", "--node-rank", "0", "-n", "64"), "at most 262144 ranks")):
         has(Run(*args, "true").wait(2).err(), text)
     has(Run("--nodes", "2", "--node-rank", "0", "--socket", "/nowhere", "true").wait(12).err(), "/nowhere")
 

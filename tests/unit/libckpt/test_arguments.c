@@ -289,7 +289,7 @@ Test(arguments, of_a_blob)
 	REFUSES(ckpt_register_blob(s, "", rank, data, 4), -EINVAL, "blob name is empty");
 	REFUSES(ckpt_register_blob(s, "b\n", rank, data, 4), -EINVAL, "blob name \"b\\n\"");
 	REFUSES(ckpt_register_blob(s, name_of(512), job, data, 4), -EINVAL, "longer than 511 bytes");
-	REFUSES(ckpt_register_blob(s, name_of(506), rank, data, 4), -EINVAL, "longer than 505 bytes");
+	REFUSES(ckpt_register_blob(s, name_of(505), rank, data, 4), -EINVAL, "longer than 504 bytes");
 	REFUSES(ckpt_register_blob(s, "__metadata__", rank, data, 4), -EINVAL, "reserved");
 	REFUSES(ckpt_register_blob(s, "b", (ckpt_scope)3, data, 4), -EINVAL, "blob \"b\": scope 3");
 	REFUSES(ckpt_register_blob(s, "b", job, NULL, 4), -EINVAL, "blob \"b\": its data is NULL");
@@ -298,7 +298,7 @@ Test(arguments, of_a_blob)
 	REFUSES(ckpt_register_device_blob(s, "b", job, data, 4, -2), -EINVAL, "device is -2");
 	s->layers.cuda = NULL;
 	REFUSES(ckpt_register_device_blob(s, "b", job, data, 4, 0), -ENODEV, "no CUDA");
-	RETURNS(ckpt_register_blob(s, name_of(505), rank, data, 4), 0);
+	RETURNS(ckpt_register_blob(s, name_of(504), rank, data, 4), 0);
 	RETURNS(ckpt_register_blob(s, name_of(511), job, data, 4), 0);
 	REFUSES(ckpt_register_blob(s, name_of(511), job, data, 4), -EEXIST, "is taken");
 }
@@ -308,7 +308,7 @@ Test(arguments, of_a_blob_of_changing_size)
 	const ckpt_scope job = CKPT_SCOPE_JOB, rank = CKPT_SCOPE_RANK;
 	REFUSES(ckpt_register_sized_blob(s, NULL, job, 4), -EINVAL, "name of the blob is NULL");
 	REFUSES(ckpt_register_sized_blob(s, "b\n", job, 4), -EINVAL, "blob name \"b\\n\"");
-	REFUSES(ckpt_register_sized_blob(s, name_of(506), rank, 4), -EINVAL, "longer than 505 bytes");
+	REFUSES(ckpt_register_sized_blob(s, name_of(505), rank, 4), -EINVAL, "longer than 504 bytes");
 	REFUSES(ckpt_register_sized_blob(s, "b", (ckpt_scope)3, 4), -EINVAL, "blob \"b\": scope 3");
 	REFUSES(ckpt_register_sized_blob(s, "b", job, 0), -EINVAL, "blob \"b\" has 0 bytes");
 	REFUSES(ckpt_register_sized_blob(s, "b", job, SIZE_MAX), -EOVERFLOW, "bytes are too many");

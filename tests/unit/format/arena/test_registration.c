@@ -114,7 +114,7 @@ Test(registration, each_fault_is_named)
 {
 	REFUSED(-EINVAL, "rank 8 of 8", reg.rank = 8);
 	REFUSED(-EINVAL, "rank 3 of 0", reg.world = 0);
-	REFUSED(-EINVAL, "at most 65536", reg.world = RANK_MAX + 1);
+	REFUSED(-EINVAL, "at most 262144", reg.world = RANK_MAX + 1);
 	REFUSED(-EINVAL, "entry 1: tensor name", e[1].name[0] = '\n');
 	REFUSED(-EINVAL, "entry 1: tensor name", rename_entry(&e[1], "\xff"));
 	REFUSED(-EINVAL, "group name", SET(e[1].group, "../x"));

@@ -113,7 +113,7 @@ static const struct {
 	{"\"epoch\":3", "\"epoch\":10000", "epoch: is above 9999"},
 	{"\"epoch\":3", "\"epoch\":3,\"epoch\":4", "epoch: stands twice"},
 	{"\"world\":8", "\"world\":0", "world is 0"},
-	{"\"world\":8", "\"world\":65537", "world: is above 65536"},
+	{"\"world\":8", "\"world\":262145", "world: is above 262144"},
 	{"\"node\":\"a\"", "\"node\":\"-a\"", "node"},
 	{"\"node\":\"a\"", "\"node\":[]", "node: is not a string"},
 	{"\"name\":\"w\"", "\"name\":\"\"", "tensors[0].name: "},

@@ -90,7 +90,7 @@ Test(plan_record, what_no_coordinator_can_have_planned_is_refused)
 		{"{\"number\":1,\"world\":2}", "ranks"},
 		{"{\"number\":0,\"world\":0,\"ranks\":[]}", "no plan"},
 		{"{\"number\":2147483648,\"world\":0,\"ranks\":[]}", "number"},
-		{"{\"number\":1,\"world\":65537,\"ranks\":[]}", "world"},
+		{"{\"number\":1,\"world\":262145,\"ranks\":[]}", "world"},
 		{"{\"number\":1,\"world\":3,\"ranks\":[[\"n0\",2]]}", "each of 3 ranks"},
 		{"{\"number\":1,\"world\":1,\"ranks\":[[\"n0\",2]]}", "each of 1 ranks"},
 		{"{\"number\":1,\"world\":0,\"ranks\":[[\"n0\",0]]}", "no rank"},
@@ -99,10 +99,10 @@ Test(plan_record, what_no_coordinator_can_have_planned_is_refused)
 		{"{\"number\":1,\"world\":1,\"ranks\":[[]]}", ""},
 		{"{\"number\":1,\"world\":1,\"ranks\":[[\"n0\"]]}", ""},
 		{"{\"number\":1,\"world\":1,\"ranks\":[[\"n0\",1,0,0]]}", "is no node"},
-		{"{\"number\":1,\"world\":1,\"ranks\":[[\"n0\",1,65536]]}", ""},
-		{"{\"number\":1,\"world\":2,\"ranks\":[[\"n0\",2,65535]]}", "is no node"},
+		{"{\"number\":1,\"world\":1,\"ranks\":[[\"n0\",1,262144]]}", ""},
+		{"{\"number\":1,\"world\":2,\"ranks\":[[\"n0\",2,262143]]}", "is no node"},
 		{"{\"number\":1,\"world\":4,\"ranks\":[[\"n0\",2,0],[\"n1\",2,1]]}", "no plan"},
-		{"{\"number\":1,\"world\":65536,\"ranks\":[[\"n0\",65536],[\"n0\",65536]]}", "no plan"},
+		{"{\"number\":1,\"world\":262144,\"ranks\":[[\"n0\",262144],[\"n0\",262144]]}", "no plan"},
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		struct plan_record plan;

@@ -219,7 +219,7 @@ Test(env, a_variable_that_is_no_number_in_range_is_named)
 					     {"RANK", "-1"},
 					     {"RANK", "1x"},
 					     {"WORLD_SIZE", "0"},
-					     {"WORLD_SIZE", "70000"},
+					     {"WORLD_SIZE", "300000"},
 					     {"CKPT_SLOTS", "2"},
 					     {"CKPT_SLOTS", "9"},
 					     {"CKPT_STRICT", "yes"},
