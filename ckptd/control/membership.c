@@ -221,6 +221,13 @@ static void quiesce(struct membership *m, const char *why)
 
 /* ---- when ------------------------------------------------------------------------------------------------------ */
 
+/* Nodes are to be let go, and there is no room for all ranks elsewhere, as far as this life of the coordinator has heard. A node without ranks says
+ * that it is there when it has found the coordinator, which may be after the others. */
+static bool may_find_room(const struct membership *m)
+{
+	return clock_now() < m->word_ns && assignment_next_world(&m->assignment) < m->assignment.world;
+}
+
 static void end(struct membership *m)
 {
 	struct err err = {{0}};
@@ -286,7 +293,7 @@ bool membership_advance(struct membership *m)
 	case ASSIGNMENT_READY:
 		return membership_gathered(m);
 	case ASSIGNMENT_CHANGEABLE:
-		if (membership_unfit(m))
+		if (membership_unfit(m) || may_find_room(m))
 			return true;
 		if (m->occasion)
 			quiesce(m, "the world changes");
@@ -294,7 +301,8 @@ bool membership_advance(struct membership *m)
 			membership_pause(m);
 		return true;
 	case ASSIGNMENT_ENDING:
-		end(m);
+		if (!may_find_room(m))
+			end(m);
 		return true;
 	case ASSIGNMENT_BROKEN:
 		return mend(m);

@@ -41,6 +41,7 @@ struct membership {
 	bool twice;       /* a node follows another plan of the number of this one, and has yet to be told */
 	uint64_t wait_ns; /* a node that is missing may come until then */
 	uint64_t miss_ns; /* what it has in memory, also for others, may come until then */
+	uint64_t word_ns; /* who has no ranks by the plan of an earlier life may say until then that it is there */
 	bool gone;        /* a node was lost since the last plan, with what it had in memory */
 	enum pause { PAUSE_NONE = 0, PAUSE_ASKED, PAUSE_SET } pause;
 	uint32_t pause_epoch;         /* in which that is so */

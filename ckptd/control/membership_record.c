@@ -127,7 +127,7 @@ bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan)
 	membership_drains_recall(m);
 	plan_record_free(&m->record);
 	asked_record_free(&m->recalled);
-	m->wait_ns = membership_return_patience(m);
+	m->wait_ns = m->word_ns = membership_return_patience(m);
 	m->gone = m->parted = true; /* who does not come back was lost, for all that is known here */
 	membership_make_room(m, m->assignment.world, node);
 	suppose_ranks(m);

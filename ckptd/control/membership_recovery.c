@@ -70,7 +70,7 @@ static void adopt(struct membership *m, uint32_t plan, uint32_t world, uint32_t 
 	log_info("job %s: plan %u, of an earlier life, holds: %u ranks", m->job, plan, world);
 	leave_behind(m);
 	assignment_adopt(&m->assignment, plan, world);
-	m->wait_ns = m->spread ? membership_return_patience(m) : 0;
+	m->wait_ns = m->word_ns = m->spread ? membership_return_patience(m) : 0;
 	m->gone = m->spread; /* who does not come back was lost, for all that is known here */
 	m->parted = m->adopted = true;
 	m->untold = false;
