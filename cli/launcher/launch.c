@@ -112,7 +112,7 @@ static void reap(struct launch *launch)
 			daemon_ended(launch, clock_now());
 		else if (ranks_reap(launch, pid, &ended[n]))
 			n++;
-		else
+		else if (!dismissed_reap(&launch->dismissed, pid))
 			proc_reap(NULL, pid); /* it came to us when its parent died */
 	}
 	ranks_settle(launch, ended, n, clock_now());
@@ -154,6 +154,7 @@ static int timeout(const struct launch *launch)
 	next = min_u64(next, stay_next(launch));
 	next = min_u64(next, hang_next(launch));
 	next = min_u64(next, launch->stop_next_ns);
+	next = min_u64(next, dismissed_next(&launch->dismissed));
 	next = min_u64(next, faults_next(launch, now));
 	if (launch->link.state == UPLINK_UP)
 		next = min_u64(next, recovery_next(&launch->recoveries));
@@ -196,6 +197,7 @@ static void loop(struct launch *launch)
 		hang_tick(launch, now);
 		faults_tick(launch, now);
 		stop_tick(launch, now);
+		dismissed_tick(&launch->dismissed, now);
 		if (ranks_over(launch))
 			return;
 		nfds_t n = fill(launch, fds);

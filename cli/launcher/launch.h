@@ -13,12 +13,13 @@
  * launch_world.c  a world that changes            launch_nodes.c    a job on several nodes
  * launch_stay.c   until others have finished, too
  * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget, launch_recovery,
- * launch_ended. */
+ * launch_ended, launch_dismissed. */
 #ifndef CKPT_CLI_LAUNCH_H
 #define CKPT_CLI_LAUNCH_H
 
 #include "launcher/inject.h"
 #include "launcher/launch_budget.h"
+#include "launcher/launch_dismissed.h"
 #include "launcher/launch_ended.h"
 #include "launcher/launch_held.h"
 #include "launcher/launch_keeper.h"
@@ -81,8 +82,9 @@ struct launch {
 	bool drained;              /* what the daemon has said of its node */
 	struct launch_rank *ranks; /* of it, those that are here: nranks of WIRE_LOCAL_MAX */
 	uint32_t nranks;
-	char address[64]; /* for the ranks, as a literal; "": they are all on this node */
-	uint32_t retired; /* processes that were given up in all */
+	struct dismissed dismissed; /* by the last plans */
+	char address[64];           /* for the ranks, as a literal; "": they are all on this node */
+	uint32_t retired;           /* processes that were given up in all */
 	struct sink out, err;
 	struct fault *faults;
 	size_t nfaults;

@@ -77,11 +77,13 @@ static void rename_rank(const struct launch *launch, struct launch_rank *rank, u
 	}
 }
 
-/* A process that has no rank any more ends, with what it has still to say. */
-static void let_go(struct launch_rank *rank)
+/* A process that has no rank any more ends. If its number is that of another one here from now on, at once: nobody is to take them for each other. */
+static void let_go(struct launch *launch, struct launch_rank *rank, const struct wire_plan *m, uint64_t now)
 {
-	proc_signal(&rank->proc, SIGTERM);
-	cleanup_close(&rank->proc.pidfd);
+	bool taken = false;
+	for (uint32_t i = 0; i < m->n; i++)
+		taken = taken || m->ranks[i] == rank->id;
+	dismissed_add(&launch->dismissed, &rank->proc, taken ? 0 : now + launch->options.grace_ns);
 	stream_close(&rank->out);
 	stream_close(&rank->err);
 }
@@ -89,6 +91,8 @@ static void let_go(struct launch_rank *rank)
 static void take_places(struct launch *launch, const struct wire_plan *m, struct launch_rank *to, uint64_t now)
 {
 	bool kept[WIRE_LOCAL_MAX] = {false};
+	if (m->n)
+		dismissed_kill(&launch->dismissed); /* before others begin here, perhaps under the same numbers */
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct launch_rank *from = m->was[i] == WIRE_NEW_PROCESS ? NULL : ranks_find(launch, m->was[i]);
 		ranks_init(&to[i], m->ranks[i]);
@@ -101,7 +105,7 @@ static void take_places(struct launch *launch, const struct wire_plan *m, struct
 	}
 	for (uint32_t r = 0; r < launch->nranks; r++)
 		if (!kept[r])
-			let_go(&launch->ranks[r]);
+			let_go(launch, &launch->ranks[r], m, now);
 }
 
 /* Every process is who it was. */
