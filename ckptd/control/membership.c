@@ -240,6 +240,39 @@ static void end(struct membership *m)
 		log_warn("%s", err.text);
 }
 
+/* By the nodes whose launchers were told to end. One that is drained was so when there was room elsewhere, and stays until there is again: nobody
+ * wanted the job to end. */
+static bool departures_end_it(const struct membership *m)
+{
+	uint64_t left = 0;
+	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
+		left += m->departs[n] ? 0 : m->assignment.nodes[n].offers;
+	return left < m->assignment.least;
+}
+
+static void lack_room(struct membership *m)
+{
+	char why[WIRE_TEXT_MAX];
+	if (may_find_room(m))
+		return;
+	if (departures_end_it(m)) {
+		end(m);
+		return;
+	}
+	snprintf(why, sizeof(why),
+		 "nodes are drained, and fewer than %u ranks would be left: they keep theirs until others have room",
+		 m->assignment.least);
+	membership_stick(m, UINT64_MAX, why);
+	m->cramped = true;
+}
+
+static void have_room(struct membership *m)
+{
+	if (m->cramped)
+		membership_unstick(m);
+	m->cramped = false;
+}
+
 /* A rank is lost for good. What is in memory goes on where the ranks of each node stay together; else through storage, if there is any. */
 static bool mend(struct membership *m)
 {
@@ -283,10 +316,12 @@ bool membership_advance(struct membership *m)
 		return go_on(m);
 	if (m->twice)
 		membership_renumber(m);
-	if (state != ASSIGNMENT_CHANGEABLE) {
+	if (state != ASSIGNMENT_CHANGEABLE)
 		membership_unpause(m);
+	if (state != ASSIGNMENT_ENDING)
+		have_room(m);
+	if (state != ASSIGNMENT_CHANGEABLE && state != ASSIGNMENT_ENDING)
 		membership_unstick(m);
-	}
 	switch (state) {
 	case ASSIGNMENT_WAITING:
 		return clock_now() < m->wait_ns || membership_gathered(m);
@@ -301,8 +336,7 @@ bool membership_advance(struct membership *m)
 			membership_pause(m);
 		return true;
 	case ASSIGNMENT_ENDING:
-		if (!may_find_room(m))
-			end(m);
+		lack_room(m);
 		return true;
 	case ASSIGNMENT_BROKEN:
 		return mend(m);

@@ -55,6 +55,7 @@ struct membership {
 	bool quiescing;               /* towards the next plan */
 	bool parted;                  /* see membership_parted */
 	bool unfit;                   /* it is stuck since membership_parts */
+	bool cramped;                 /* it is stuck since nobody has room for the ranks of nodes that are drained */
 	bool rescuing; /* before that: what only memory has is written by who has it, also for nodes that are lost */
 	bool again;    /* another node was lost meanwhile */
 	uint64_t spill_ns;        /* not longer than until then it is found out what there is */

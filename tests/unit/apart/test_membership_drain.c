@@ -5,6 +5,7 @@
 #include "base/clock.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 static void setup(void)
 {
@@ -135,15 +136,15 @@ Test(membership_drain, a_node_that_is_drained_stays_so_under_the_next_coordinato
 	cr_expect_not(is("n1").asked);
 }
 
-/* n2 is drained, and the job needs its four ranks: n1 has room for those, if it is there. */
-static void too_few_are_left(void)
+/* By the record n2 is drained. n1 has room for its ranks, if it is there. */
+static void all_but_n1_say(uint32_t least)
 {
 	put_on_record();
 	fake_host.kept = true;
 	cr_assert_eq(asked_record_drain(&fake_host.begun.asked, "n2"), 0);
 	for (uint32_t node = 0; node <= 2; node += 2) {
 		struct peer_capacity m = by_plan(7, 4, node);
-		m.least = 4;
+		m.least = least;
 		report(node, &m);
 	}
 	fake_host.view.entered = fake_host.view.epoch;
@@ -151,20 +152,59 @@ static void too_few_are_left(void)
 	cr_expect(!fake_host.halts && !nodes[0].pause && !nodes[2].pause);
 }
 
-Test(membership_drain, a_job_does_not_end_before_who_has_room_could_say_so)
+static void n1_says(uint32_t least)
 {
-	too_few_are_left();
-	report(1, &(struct peer_capacity){.want = WANT, .least = 4, .processes = EACH, .plan = 7});
+	report(1, &(struct peer_capacity){.want = WANT, .least = least, .processes = EACH, .plan = 7});
 	tick();
 	cr_expect(nodes[0].pause && nodes[2].pause, "n2 is let go at the next save");
-	clock_skip(2 * WAIT_S * CLOCK_NS_PER_S);
+	cr_expect_str_eq(is("n2").stuck, "");
+}
+
+Test(membership_drain, a_world_does_not_shrink_before_who_has_room_could_say_so)
+{
+	all_but_n1_say(LEAST);
+	n1_says(LEAST);
+}
+
+Test(membership_drain, and_does_when_nobody_has)
+{
+	all_but_n1_say(LEAST);
+	clock_skip(WAIT_S * CLOCK_NS_PER_S);
 	tick();
+	cr_expect(nodes[0].pause && nodes[2].pause);
+}
+
+Test(membership_drain, a_job_does_not_end_for_it)
+{
+	all_but_n1_say(4);
+	clock_skip(WAIT_S * CLOCK_NS_PER_S);
+	tick();
+	cr_expect(!fake_host.halts && !nodes[0].pause && !nodes[2].pause);
+	cr_expect(strstr(is("n2").stuck, "fewer than 4 ranks would be left"), "%s", is("n2").stuck);
+	n1_says(4);
 	cr_expect_eq(fake_host.halts, 0);
 }
 
-Test(membership_drain, and_ends_when_nobody_has)
+Test(membership_drain, it_stays_as_it_is_while_who_has_room_is_lost)
 {
-	too_few_are_left();
+	all_but_n1_say(4);
+	n1_says(4);
+	clock_skip(WAIT_S * CLOCK_NS_PER_S);
+	lose(1);
+	tick();
+	cr_expect(!fake_host.halts && *is("n2").stuck);
+	n1_says(4);
+}
+
+Test(membership_drain, for_a_launcher_that_is_told_to_end_it_does)
+{
+	struct peer_capacity m = by_plan(7, 4, 2);
+	all_but_n1_say(4);
+	m.least = 4;
+	m.leaving = true;
+	report(2, &m);
+	tick();
+	cr_expect_eq(fake_host.halts, 0, "n1 may come");
 	clock_skip(WAIT_S * CLOCK_NS_PER_S);
 	tick();
 	cr_expect_eq(fake_host.halts, 1);
