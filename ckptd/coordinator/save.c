@@ -343,10 +343,14 @@ static void want(struct coord *c, struct coord_save *s)
 void coord_ready(struct coord *c, struct coord_from from, struct step_id id)
 {
 	struct coord_save *s = coord_save_hear(c, from, id);
-	if (s && s->unwritten)
+	if (s && s->unwritten) {
 		refuse_unwritten(c, s, from.node);
-	else if (s)
+	} else if (s && s->shown >= LEVEL_DURABLE) {
+		coord_save_take(c, s, from.node, SAID_READY);
+		coord_save_compare(c, id);
+	} else if (s) {
 		want(c, s);
+	}
 }
 
 void coord_saves_resume(struct coord *c)

@@ -5,7 +5,15 @@
 #include "coordinator/coordinator_private.h"
 #include "coordinator/divergence.h"
 
-enum { LEVEL_END = LEVEL_VERIFIED + 1, SAID_PREPARED = LEVEL_END, SAID_COPIED, SAID_CLEARED, SAID_FORGOT, SAID_END };
+enum {
+	LEVEL_END = LEVEL_VERIFIED + 1,
+	SAID_PREPARED = LEVEL_END,
+	SAID_COPIED,
+	SAID_CLEARED,
+	SAID_FORGOT,
+	SAID_READY,
+	SAID_END
+};
 
 /* Its directory, as the coordinator's daemon was ordered and has answered. */
 enum place {
@@ -49,6 +57,8 @@ void coord_save_free(struct coord_save *s);
 bool coord_save_take(const struct coord *c, struct coord_save *s, uint32_t node, unsigned what);
 /* A level is true for all ranks. Whoever is told may forget saves. */
 void coord_save_show(struct coord *c, struct coord_save *s, enum level_shown level);
+/* It is on storage, and a node that was restarted meanwhile is ready to write its part: it compares that with what is there. */
+void coord_save_compare(struct coord *c, struct step_id id);
 /* When all parts are prepared. */
 void coord_save_seal(struct coord *c, struct coord_save *s);
 /* coordinator/compare.c. All have captured it, and said what they hold: it is shown, has failed, is asked about, or waits for an older one. */

@@ -280,3 +280,33 @@ Test(coord_save, what_all_are_prepared_for_hinders_nothing)
 	cr_expect_eq(told[0].failure, 0);
 	cr_expect_eq(place.made, 2);
 }
+
+/* Node 0 was restarted when it had its part, and has not heard that all had. */
+static void durable_but_not_for_node_0(void)
+{
+	join_all();
+	capture(s10);
+	write(s10);
+	for (uint32_t n = 0; n < NODES; n++)
+		prepare(n, s10);
+	coord_sealed(coord, s10);
+	expect_level(LEVEL_DURABLE);
+	coord_gone(coord, 0, "node n0 is lost");
+	told[0].level = LEVEL_PENDING;
+	coord_node_join(coord, from(0), EACH, 1);
+}
+
+Test(coord_save, who_was_restarted_compares_its_part_of_what_is_on_storage)
+{
+	durable_but_not_for_node_0();
+	coord_ready(coord, from(0), s10);
+	cr_expect_eq(told[0].writes, 1, "it is not known yet what it holds");
+	coord_shares(coord, 0, &(struct shares){0});
+	cr_expect(told[0].writes == 2 && told[0].found);
+	cr_expect(told[1].writes == 1 && told[2].writes == 1 && place.made == 1, "it is there");
+	prepare(0, s10);
+	cr_expect_eq(told[0].level, LEVEL_DURABLE);
+	cr_expect_eq(place.sealed, 1);
+	coord_ready(coord, from(0), s10);
+	cr_expect_eq(told[0].writes, 3, "it was restarted once more");
+}
