@@ -275,7 +275,8 @@ static int run(struct cli *cli)
 		return cli_fail(
 			cli, EXIT_USAGE,
 			"--dir DIR is missing, the folder for store, logs and journal: options stand before FILE");
-	c.command = cli->nargs > 1 ? cli->args + 1 : NULL;
+	int first = cli->nargs > 1 && !strcmp(cli->args[1], "--") ? 2 : 1; /* as ckpt run takes it */
+	c.command = cli->nargs > first ? cli->args + first : NULL;
 	int rc = campaign_file_read(cli->args[0], &c.file, &err);
 	c.ended = rc ? NULL : calloc(c.file.n, sizeof(*c.ended));
 	int code = rc         ? cli_fail(cli, EXIT_USAGE, "%s", err.text)
@@ -312,7 +313,7 @@ const struct command command_campaign = {
 		"the\n"
 		"hosts of --nodes, which share --dir.\n"
 		"Then the same steps are trained without faults, and what was promised is judged.",
-	.args = "FILE [COMMAND [ARG...]]",
+	.args = "FILE [[--] COMMAND [ARG...]]",
 	.min_args = 1,
 	.max_args = -1,
 	.rest = true,

@@ -286,7 +286,7 @@ at 3s drain
 
 @case("ranks go to a spare and from node to node; faults find them where they are, and not a bit differs")
 def _():
-    document = campaign(ELASTIC, "elastic")
+    document = campaign(ELASTIC, "elastic", command=("--", *PACED))
     equal([document["fired"], document["exit"]], [6, 0])
     equal(document["params"], document["calm_params"])
     faults = [line for line in map(json.loads, (top / "elastic" / "journal").read_text().splitlines()) if line["event"] == "fault"]
