@@ -1,5 +1,7 @@
 #include "launcher/launch_dismissed.h"
 
+#include "base/cleanup.h"
+
 #include <signal.h>
 
 void dismissed_add(struct dismissed *d, struct proc *proc, uint64_t kill_at)
@@ -11,6 +13,8 @@ void dismissed_add(struct dismissed *d, struct proc *proc, uint64_t kill_at)
 	if (room) {
 		d->of[d->n].kill_at = kill_at ? kill_at : UINT64_MAX;
 		d->of[d->n++].proc = *proc;
+	} else {
+		cleanup_close(&proc->pidfd);
 	}
 	*proc = (struct proc){.pidfd = -1};
 }
