@@ -82,7 +82,6 @@ static void emit_joined(struct coordinator_host *host, uint32_t node, const stru
 {
 	AUTO_WBUF struct wbuf text = {0};
 	struct control *control = host->control;
-	int rc = 0;
 	if (is_deposed(control, true, host->job) || !control->peers->net)
 		return;
 	if (host->joined_epoch != order->joined.epoch) {
@@ -90,8 +89,8 @@ static void emit_joined(struct coordinator_host *host, uint32_t node, const stru
 		host->joined = encode(control, order, &text) ? NULL : net_body_new(&text);
 		host->joined_epoch = host->joined ? order->joined.epoch : 0;
 	}
-	rc = host->joined ? net_send_body(control->peers->net, node, order->type, host->joined) : -ENOMEM;
-	sent(control, node, order, rc);
+	sent(control, node, order,
+	     host->joined ? net_send_body(control->peers->net, node, order->type, host->joined) : -ENOMEM);
 }
 
 static void emit(void *arg, uint32_t node, const struct peer_order *order)
