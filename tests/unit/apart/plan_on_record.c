@@ -2,6 +2,18 @@
 
 #include <criterion/criterion.h>
 
+void plan_on_record_setup(void)
+{
+	membership_maker_setup();
+	fake_host.slow = true;
+}
+
+void plan_on_record_teardown(void)
+{
+	begun_free(&fake_host.begun);
+	membership_maker_teardown();
+}
+
 uint32_t plan_now(void)
 {
 	return membership_plan(&membership_daemon.control, "gpt");

@@ -4,6 +4,10 @@
 
 #include "membership_maker.h"
 
+/* Records are written when recorded() says so. */
+void plan_on_record_setup(void);
+void plan_on_record_teardown(void);
+
 /* The plan that holds. */
 uint32_t plan_now(void);
 void recorded(uint32_t number);

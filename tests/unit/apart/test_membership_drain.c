@@ -7,19 +7,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-static void setup(void)
-{
-	membership_maker_setup();
-	fake_host.slow = true;
-}
-
-static void teardown(void)
-{
-	begun_free(&fake_host.begun);
-	membership_maker_teardown();
-}
-
-TestSuite(membership_drain, .init = setup, .fini = teardown);
+TestSuite(membership_drain, .init = plan_on_record_setup, .fini = plan_on_record_teardown);
 
 static int drain(const char *node, bool drained, struct err *err)
 {

@@ -5,19 +5,7 @@
 
 #include <criterion/criterion.h>
 
-static void setup(void)
-{
-	membership_maker_setup();
-	fake_host.slow = true;
-}
-
-static void teardown(void)
-{
-	begun_free(&fake_host.begun);
-	membership_maker_teardown();
-}
-
-TestSuite(membership_record, .init = setup, .fini = teardown);
+TestSuite(membership_record, .init = plan_on_record_setup, .fini = plan_on_record_teardown);
 
 /* ---- before anybody is told ---------------------------------------------------------------------------------------- */
 
