@@ -50,14 +50,14 @@ def has(text, *parts):
 
 def until(condition, what, seconds=DEADLINE, pause=0.02):
     """For what has no event: another process's files and sockets. Returns what the condition did. A look that takes long, such as one with a process
-    of its own, is taken more rarely."""
+    of its own, is taken more rarely. what: a text, or what makes one when it has not come."""
     limit = time.monotonic() + seconds
     while (began := time.monotonic()) < limit:
         result = condition()
         if result:
             return result
         time.sleep(max(pause, min(time.monotonic() - began, PAUSE_MAX)))
-    raise Failure(f"not within {seconds} s: {what}")
+    raise Failure(f"not within {seconds} s: {what() if callable(what) else what}")
 
 
 class Cases:
