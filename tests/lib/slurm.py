@@ -153,16 +153,16 @@ PATH={BIN}:$PATH CKPT_CONFIG=/dev/null
             with contextlib.suppress(Failure):
                 return until(there, "the text", seconds=1, pause=0.05)
             return over()
-        until(come, f"{parts} of job {name}")
+        until(come, lambda: f"{parts} of job {name}: {self.show(name)} {self.out(job, task)[-3000:]}")
         expect(there(), f"job {name} ended without {parts}: {self.show(name)} {self.out(job, task)[-3000:]}")
 
     def until_state(self, job, *states):
         until(lambda: self.state(job) in states, f"job {job} is {states}", pause=PAUSE)
 
-    def runs_again(self, job):
-        """A requeued job waits for minutes: not here. But slurmd takes no job again within the second of its end."""
+    def runs_again(self, job, *changes):
+        """A requeued job waits for minutes: not here. But slurmd takes no job again within the second of its end. changes: of the job, for scontrol."""
         until(lambda: self.state(job) == "PENDING", f"job {job} is requeued", pause=PAUSE)
-        self.call("scontrol", "update", f"JobId={job}", "StartTime=now+2seconds")
+        self.call("scontrol", "update", f"JobId={job}", "StartTime=now+2seconds", *changes)
 
     def daemon(self, job, node):
         """The socket of the job's daemon on that node."""

@@ -181,6 +181,18 @@ def requeued(s):
     t.ends_like_undisturbed()
 
 
+def elsewhere(s):
+    """The daemon that its first node has still is of another roster: it is ended, and the job goes on with a new one."""
+    t = Training(s, "elsewhere", "-N2", "-n2", "--ntasks-per-node=1", "--nodelist=n1,n2")
+    t.trains()
+    s.call("scancel", "--signal=USR1", "--batch", t.job)
+    step = t.stopped()
+    t.to_end(step)
+    s.runs_again(t.job, "ReqNodeList=n1,n3")
+    equal(t.went_on(s), ("storage", step))
+    t.ends_like_undisturbed()
+
+
 def own_daemon(s):
     t = Training(s, "own", "-N1", "-n1", words=("ckpt", "run", "-n", RANKS, "--store", s.store / "own-store", "--"), CKPT_SLURM="no")
     t.store = s.store / "own-store"
@@ -241,6 +253,7 @@ BESIDE = (("a job that comes to its time limit saves before it, and is requeued"
           ("a job that is cancelled makes a last checkpoint, and the next one goes on from it", cancelled),
           ("a rank that dies: the step runs again, and goes on from memory", lost_rank),
           ("a requeued job that comes back to the same nodes goes on from their memory", requeued),
+          ("a requeued job that goes to other nodes goes on from storage", elsewhere),
           ("ckpt run in a batch script needs no prolog: a rank is replaced, and the job is requeued before its limit", own_daemon),
           ("components of a heterogeneous job are one job: a lost rank of either brings all back to memory", heterogeneous),
           ("a step that fails again and again is not requeued", hopeless),
