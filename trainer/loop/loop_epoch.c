@@ -9,7 +9,7 @@
 #include "loop/loop_internal.h"
 
 /* A ring may break before the daemon knows why; after this long the rank joins again without the news. */
-enum { NEWS_MS = 5000 };
+enum { NEWS_MS = 5000, NEWS_BEAT_MS = 500 };
 /* A rank that waits for others looks so often whether it is to end. */
 enum { JOIN_MS = 1000 };
 
@@ -151,6 +151,18 @@ static void note_news(struct loop *l, int64_t now)
 		at->noticed = told;
 }
 
+/* Without news, joining brings them about. Who waits for them does not hang. */
+static void await_news(struct loop *l)
+{
+	int64_t deadline = deadline_in_ms(NEWS_MS), next;
+
+	do {
+		ckpt_beat(l->session, l->state.counters.step, CKPT_PHASE_COLLECTIVE);
+		next = deadline_in_ms(NEWS_BEAT_MS);
+	} while (cancel_wait(&l->cancel, l->communicator.epoch, next < deadline ? next : deadline) == -ETIMEDOUT &&
+		 monotonic_ns() < deadline);
+}
+
 int loop_leave(struct loop *l)
 {
 	int64_t now = monotonic_ns();
@@ -165,9 +177,8 @@ int loop_leave(struct loop *l)
 		return -ECANCELED;
 	if (loop_patience_ended(l))
 		return -ETIMEDOUT;
-	/* without news, joining brings them about */
-	cancel_wait(&l->cancel, l->communicator.epoch,
-		    l->agreed || l->communicator.mismatch ? 0 : deadline_in_ms(NEWS_MS));
+	if (!l->agreed && !l->communicator.mismatch)
+		await_news(l);
 	l->agreed = false;
 	note_news(l, now);
 	message(l->communicator.rank, "leaves epoch %u after step %" PRIu64 " (%s)%s%s", l->communicator.epoch,

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import signal
 import sys
@@ -73,15 +74,38 @@ def _():
         equal([re.findall(r"rank (\d) hangs: no heartbeat", r.err()) for r in runs], [[], ["2"], ["5"]])
 
 
+def start_absent(daemons, timeouts):
+    """Rank 2, of the second node, hangs; the launchers have these --hang-timeout."""
+    return [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--json", "--hang-timeout", timeout,
+                "--inject", "absent:rank=2@step=30", "--", TRAIN, "--steps", STEPS, "--save-memory-every", 5, "--save-storage-every", 0)
+            for k, (d, timeout) in enumerate(zip(daemons, timeouts))]
+
+
+def equal_killed(runs):
+    """Only rank 2 was."""
+    a, b = (json.loads(r.wait().out()) for r in runs)
+    equal([a["restarts"], b["restarts"]], [0, 1], runs[0].err() + runs[1].err())
+    equal([re.findall(r"rank (\d) hangs: no heartbeat", r.err()) for r in runs], [[], ["2"]], "".join(r.err() for r in runs))
+
+
 @case("while the daemons name a rank of another node, no launcher kills one that waits for it, however late that one is killed")
 def _():
     with nodes("ab") as daemons:
-        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--json", "--hang-timeout", timeout,
-                    "--inject", "absent:rank=2@step=30", "--", TRAIN, "--steps", STEPS, "--save-memory-every", 5, "--save-storage-every", 0)
-                for k, (d, timeout) in enumerate(zip(daemons, (3, 9)))]
-        a, b = (json.loads(r.wait().out()) for r in runs)
-        equal([a["restarts"], b["restarts"]], [0, 1], runs[0].err() + runs[1].err())
-        equal([re.findall(r"rank (\d) hangs: no heartbeat", r.err()) for r in runs], [[], ["2"]])
+        equal_killed(start_absent(daemons, (3, 9)))
+
+
+@case("nor while a daemon does not answer, and nobody hears that a rank was killed")
+def _():
+    with nodes("ab") as daemons:
+        runs = start_absent(daemons, (2, 2))
+        runs[0].until_err("4 ranks start at step 0")
+        os.kill(daemons[0].process.pid, signal.SIGSTOP)
+        killed = time.monotonic() + 6  # thrice the time
+        while time.monotonic() < killed:
+            expect("hangs" not in runs[0].err(), runs[0].err())
+            time.sleep(0.1)
+        os.kill(daemons[0].process.pid, signal.SIGCONT)
+        equal_killed(runs)
 
 
 @case("SIGTERM to the launchers of all nodes ends the job cleanly")
