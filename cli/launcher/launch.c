@@ -237,7 +237,7 @@ static void hear_last_word(struct launch *launch)
 	uint64_t deadline = clock_deadline(LAST_WORD_NS);
 	recovery_hurry(&launch->recoveries);
 	if (launch->link.state == UPLINK_UP && recovery_should_ask(&launch->recoveries, clock_now()))
-		uplink_ask(&launch->link);
+		daemon_ask(launch);
 	while (launch->link.state == UPLINK_UP && recovery_awaits(&launch->recoveries) && clock_now() < deadline) {
 		struct pollfd fd = {.fd = launch->link.sock, .events = POLLIN};
 		poll(&fd, 1, clock_ms_until(deadline));

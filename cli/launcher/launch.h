@@ -92,8 +92,9 @@ struct launch {
 	uint32_t epoch;
 	uint64_t epoch_ns; /* when it changed, or a process was killed for hanging */
 	/* Of several nodes, while nobody beats (launch_hang.c): when the ranks were looked at early, and the last heartbeat of who was known to hang
-	 * then, 0: nobody was; the last heartbeat of who was spared, and from when on that one has its time. */
-	uint64_t hang_looked_ns, hang_known_ns, hang_spared_ns, hang_held_ns;
+	 * then, 0: nobody was; the last heartbeat of who was spared, and from when on that one has its time; when
+	 * the daemon was asked whether it is at work. */
+	uint64_t hang_looked_ns, hang_known_ns, hang_spared_ns, hang_held_ns, hang_asked_ns;
 	int signals;         /* signalfd; the caller's, by launch_take_signals() */
 	uint64_t begin_ns;   /* of the launcher */
 	uint64_t started_ns; /* when the ranks were first started; 0: not yet */
@@ -123,6 +124,8 @@ void launch_give_up(struct launch *launch, int code, const char *fmt, ...) __att
 /* launch_daemon.c */
 void daemon_tick(struct launch *launch, uint64_t now);
 void daemon_receive(struct launch *launch, uint64_t now);
+/* How things stand there; that it answers tells that it is at work. */
+void daemon_ask(struct launch *launch);
 /* Our own daemon's process has ended: reaps it. */
 void daemon_ended(struct launch *launch, uint64_t now);
 

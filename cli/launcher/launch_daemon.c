@@ -227,6 +227,14 @@ void daemon_receive(struct launch *launch, uint64_t now)
 	}
 }
 
+void daemon_ask(struct launch *launch)
+{
+	if (launch->link.state != UPLINK_UP)
+		return;
+	uplink_ask(&launch->link);
+	recovery_asked(&launch->recoveries);
+}
+
 /* ---- time ------------------------------------------------------------------------------------------------------ */
 
 /* A daemon that refuses us will go on refusing. */
@@ -275,6 +283,6 @@ void daemon_tick(struct launch *launch, uint64_t now)
 	uplink_tick(&launch->link, now);
 	check_first_greeting(launch, now);
 	if (launch->link.state == UPLINK_UP && recovery_should_ask(&launch->recoveries, now))
-		uplink_ask(&launch->link);
+		daemon_ask(launch);
 	recovery_settle(&launch->recoveries, now);
 }

@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-/* The others wait for another one in vain, as long as its launcher does not kill it. */
+/* The others wait for another one in vain, as long as its launcher does not kill it, or the daemon here does not answer. */
 #define ELSEWHERE_TIMES 8
 
 /* The daemon knows of the ranks on other nodes, too. */
@@ -102,6 +102,18 @@ static bool is_known(const struct suspect *all, uint32_t n, const struct suspect
 	return s->stopped || (!s->is.in_collective && s->is.since_ns) || culprit_stands_out(all, n, s);
 }
 
+static bool is_within_patience(const struct launch *launch, uint64_t now)
+{
+	return now < quiet_for(launch, ELSEWHERE_TIMES * launch->options.hang_ns);
+}
+
+/* A daemon that is stopped neither names anybody nor tells its ranks of a new epoch: they stay in the collective of the last one. Nor could
+ * a process begin that takes the place of one that is killed. */
+static bool is_daemon_silent(const struct launch *launch)
+{
+	return launch->link.heard_ns < launch->hang_asked_ns;
+}
+
 /* Of several nodes one has the rank that hangs, and its launcher kills it now. The others wait as long again before they kill one of theirs. On a busy
  * machine the look before may have been missed: then it is made up for in half of that time, so that the rank that hangs is killed first. */
 static bool is_spared(struct launch *launch, const struct suspect *all, uint32_t n, const struct suspect *s,
@@ -111,6 +123,12 @@ static bool is_spared(struct launch *launch, const struct suspect *all, uint32_t
 	if (now < due_after(launch, launch->options.hang_ns)) {
 		launch->hang_looked_ns = now;
 		launch->hang_known_ns = known ? s->is.beat_ns : 0;
+		launch->hang_asked_ns = now;
+		daemon_ask(launch);
+		return true;
+	}
+	if (is_daemon_silent(launch) && is_within_patience(launch, now)) {
+		launch->hang_held_ns = now;
 		return true;
 	}
 	if ((known && s->is.beat_ns == launch->hang_known_ns) || s->is.beat_ns == launch->hang_spared_ns)
@@ -128,7 +146,7 @@ static const struct suspect *who_hangs(struct launch *launch, const struct suspe
 		for (uint32_t i = 0; i < n; i++)
 			if (all[i].rank == named)
 				return &all[i];
-		if (now < quiet_for(launch, ELSEWHERE_TIMES * launch->options.hang_ns)) {
+		if (is_within_patience(launch, now)) {
 			launch->hang_held_ns = now;
 			return NULL;
 		}

@@ -110,6 +110,7 @@ int uplink_recv(struct uplink *link)
 		down(link, err_set(&link->why, rc, "the connection to the daemon has ended: %s", err_name(rc)));
 		return -EAGAIN;
 	}
+	link->heard_ns = clock_now();
 	return link->state == UPLINK_GREETING ? welcomed(link) : 0;
 }
 

@@ -24,6 +24,7 @@ struct uplink {
 	struct wire_welcome welcome; /* of the last greeting that worked */
 	bool welcomed;               /* there was one */
 	uint64_t lost_ns;            /* when it was UP last, and broke */
+	uint64_t heard_ns;           /* when the daemon said something last */
 	struct err why;              /* why it is down; "" at first */
 	int rc;                      /* of `why` */
 	uint32_t offer_seq;          /* of the last OFFER; 0: none */

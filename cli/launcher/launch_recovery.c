@@ -54,8 +54,12 @@ bool recovery_should_ask(struct recoveries *all, uint64_t now)
 		return false;
 	all->ask_at = now + all->pause_ns;
 	all->pause_ns = min_u64(all->pause_ns * 2, ASK_MOST_NS);
-	all->unanswered++;
 	return true;
+}
+
+void recovery_asked(struct recoveries *all)
+{
+	all->unanswered++;
 }
 
 void recovery_hurry(struct recoveries *all)

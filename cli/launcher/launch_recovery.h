@@ -42,6 +42,8 @@ struct recovery *recovery_current(struct recoveries *all);
 void recovery_settle(struct recoveries *all, uint64_t now);
 /* Whether to ask the daemon now, and when next. */
 bool recovery_should_ask(struct recoveries *all, uint64_t now);
+/* It was asked, for this or for something else. */
+void recovery_asked(struct recoveries *all);
 uint64_t recovery_next(const struct recoveries *all);
 /* The ranks have ended: asks once more, whatever the time. Then whether something is still to be heard of the last restore. */
 void recovery_hurry(struct recoveries *all);

@@ -24,6 +24,7 @@ static void setup(void)
 	cr_assert_neq(head, MAP_FAILED);
 	cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	launch = (struct launch){.ranks = ranks, .options = {.hang_ns = 8 * S, .nodes = 1}, .nranks = 1};
+	launch.link.heard_ns = UINT64_MAX; /* its daemon answers */
 	held_init(&launch.held);
 	cr_assert_eq(held_take(&launch.held, &m, fd, &err), 0, "%s", err.text);
 	ranks[0] = (struct launch_rank){.stand = RANK_RUNNING};
@@ -98,6 +99,43 @@ Test(launch_hang, where_the_look_before_was_missed_one_that_may_wait_is_killed_l
 	of_two_nodes(true);
 	cr_expect(!is_killed(110 * S) && !is_killed(117 * S));
 	cr_expect(is_killed(118 * S));
+}
+
+/* ---- while the daemon does not answer ---- */
+
+/* Until somebody is killed; each look is followed by a later one. */
+static uint64_t looked_until_killed(void)
+{
+	uint64_t now = hang_next(&launch);
+	for (int looks = 0; !is_killed(now); looks++) {
+		cr_assert_lt(looks, 40, "nobody is killed, or it looks without a pause");
+		cr_assert_gt(hang_next(&launch), now);
+		now = hang_next(&launch);
+	}
+	return now;
+}
+
+Test(launch_hang, while_the_daemon_does_not_answer_nobody_of_several_nodes_is_killed_for_eight_times_as_long)
+{
+	of_two_nodes(false);
+	launch.link.heard_ns = 106 * S;
+	uint64_t killed = looked_until_killed();
+	cr_expect(killed >= 164 * S && killed <= 180 * S, "at %lu s", killed / S);
+}
+
+Test(launch_hang, when_it_answers_again_the_time_begins_anew)
+{
+	of_two_nodes(false);
+	launch.link.heard_ns = 106 * S;
+	cr_expect(!is_killed(107 * S) && !is_killed(108 * S) && !is_killed(115 * S));
+	launch.link.heard_ns = 115 * S;
+	cr_expect_eq(looked_until_killed(), 116 * S);
+}
+
+Test(launch_hang, on_one_node_the_ranks_tell_all)
+{
+	launch.link.heard_ns = 0;
+	cr_expect_eq(looked_until_killed(), 108 * S);
 }
 
 /* ---- while the daemon names one ---- */

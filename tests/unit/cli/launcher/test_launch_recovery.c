@@ -78,11 +78,13 @@ Test(launch_recovery, at_the_end_one_more_answer_is_awaited_and_no_other)
 	opened(4);
 	cr_expect_not(recovery_awaits(&all), "nothing was asked");
 	cr_expect(recovery_should_ask(&all, 100 * MS));
+	recovery_asked(&all);
 	answer_newest(3, 30);
 	cr_expect_not(recovery_awaits(&all), "it was answered");
 	cr_expect_not(recovery_should_ask(&all, 100 * MS));
 	recovery_hurry(&all);
 	cr_expect(recovery_should_ask(&all, 100 * MS));
+	recovery_asked(&all);
 	cr_expect(recovery_awaits(&all));
 	answer_newest(4, 40);
 	cr_expect_not(recovery_awaits(&all));
