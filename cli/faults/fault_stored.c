@@ -42,19 +42,20 @@ static int store_of(const struct fault_request *q, char path[PATH_MAX], struct e
 	return *path ? 0 : err_set(err, -ENOENT, "the daemon has no store");
 }
 
-/* The newest committed one of that step. */
-static int choose_checkpoint(const struct fault_request *q, struct repo *repo, const char *job, struct step_id *id,
-			     struct err *err)
+/* The newest committed one of that step that can be read: of what a former flip has damaged nothing more is to be found. */
+static int open_checkpoint(const struct fault_request *q, struct repo *repo, const char *job, struct checkpoint *ck,
+			   struct err *err)
 {
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
 	size_t n = 0;
-	*id = (struct step_id){0};
-	int rc = repo_scan(repo, job, &refs, &n, err);
-	for (size_t i = 0; !rc && i < n; i++)
-		if (refs[i].state == CHECKPOINT_COMMITTED && (q->step == UINT64_MAX || refs[i].id.step == q->step))
-			*id = refs[i].id;
-	if (rc || id->epoch)
-		return rc;
+	int opened = -ENOENT, rc = repo_scan(repo, job, &refs, &n, err);
+	for (; !rc && opened && n; n--) {
+		const struct checkpoint_ref *ref = &refs[n - 1];
+		if (ref->state == CHECKPOINT_COMMITTED && (q->step == UINT64_MAX || ref->id.step == q->step))
+			opened = checkpoint_open(repo, job, ref->id, ck, err);
+	}
+	if (rc || opened != -ENOENT)
+		return rc ? rc : opened;
 	return q->step == UINT64_MAX
 		       ? err_set(err, -ENOENT, "job %s has no checkpoint on storage", job)
 		       : err_set(err, -ENOENT, "job %s has no checkpoint of step %lu", job, (unsigned long)q->step);
@@ -118,15 +119,13 @@ static int flip_stored(const struct fault_request *q, struct repo *repo, const c
 		       struct err *err)
 {
 	char name[NAME_FILE_MAX], dir[NAME_DIR_MAX], path[PATH_MAX];
-	struct step_id id;
 	struct checkpoint ck;
 	uint64_t random = q->seed, from, at = 0;
 	unsigned bit = 0;
-	int rc = choose_checkpoint(q, repo, job, &id, err);
-	if (!rc)
-		rc = checkpoint_open(repo, job, id, &ck, err);
+	int rc = open_checkpoint(q, repo, job, &ck, err);
 	if (rc)
 		return rc;
+	struct step_id id = ck.ref.id;
 	rc = choose_file(q, &ck, &random, name, &from, err);
 	checkpoint_close(&ck);
 	if (rc)

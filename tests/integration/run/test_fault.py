@@ -117,7 +117,12 @@ def _():
         has(str(recovery["passed_over"]), "rank 1")
         has(job.fault("flip-file", "--seed", 3), "flipped")
         has(job.fault("flip-sidecar", "--seed", 3), "flipped")
-        has(job.fault("flip-manifest", "--seed", 3), "MANIFEST.json")
+        until(lambda: len(list((job.daemon.store / "gpt").glob("step-*/MANIFEST.json"))) > 1, "two checkpoints")
+        job.fault("stop", 1)
+        until(lambda: all((r["beat_age_ms"] or 0) > 500 for r in job.job()["ranks"]), "nothing is saved")
+        twice = [job.fault("flip-manifest", "--seed", 3) for _ in range(2)]
+        has(twice[0], "MANIFEST.json")
+        equal(len({text.split(" of step ")[1] for text in twice}), 2, twice)  # the second one hits what is still whole
         done = subprocess.run([CKPT, "verify", "--all", "--job", "gpt", "--repo", job.daemon.store], capture_output=True, text=True,
                               timeout=DEADLINE, env=ENVIRONMENT)
         expect(done.returncode != 0, "verify finds it", done.stdout)
