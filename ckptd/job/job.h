@@ -115,6 +115,8 @@ struct job {
 	struct standstill standstill;
 	struct loss_watch loss;
 	struct loss_policy_state loss_policy;
+	uint32_t
+		earlier_told; /* the epoch in which the run began of whose earlier checkpoints retention has told; 0: none */
 	uint64_t dormant_ns;     /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;     /* since when resumed ranks wait for the missing; 0: none do */
 	bool linked;             /* its coordinator is in reach, and was told all that holds */

@@ -304,6 +304,9 @@ static void plan_done(struct work *work)
 		plan_failed(gc);
 		return;
 	}
+	struct job *job = p->job[0] ? job_find(gc->jobs, p->job) : NULL;
+	if (job && p->retain)
+		job->earlier_told = p->earlier_told;
 	for (size_t i = 0; i < p->ndirty; i++)
 		want_litter(gc, p->dirty[i]);
 	gc->at = 0;
@@ -339,8 +342,10 @@ static bool start_round(struct gc *gc, const struct wish *w)
 	p->collect_after_ns = gc->jobs->runtime->config.collect_after_ms * CLOCK_NS_PER_MS;
 	p->arg = gc;
 	p->work = (struct work){.run = run_plan, .done = plan_done};
-	if (w->retain && job)
+	if (w->retain && job) {
 		gc_list_used(p, job);
+		p->earlier_told = job->earlier_told;
+	}
 	gc->plan = p;
 	gc->state = GC_PLAN;
 	pool_submit(gc->pool, &p->work);

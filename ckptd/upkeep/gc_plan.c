@@ -30,19 +30,19 @@ static struct gc_victim *add_victim(struct gc_plan *p, const char *name, const c
 
 /* ---- retention */
 
-/* Told with the first two checkpoints of such a run: later it is known. */
-static void tell_earlier(const struct gc_plan *p, const struct keeping *k)
+/* Once for each such run: later it is known. */
+static void tell_earlier(struct gc_plan *p, const struct keeping *k)
 {
 	uint32_t began = k->n ? k->items[k->n - 1].began : 0;
-	size_t of_run = 0, earlier = 0;
-	for (size_t i = 0; i < k->n; i++) {
-		of_run += k->items[i].began == began;
+	size_t earlier = 0;
+	for (size_t i = 0; i < k->n; i++)
 		earlier += (k->items[i].keep & RETENTION_EARLIER) != 0;
-	}
-	if (began && of_run <= 2 && earlier)
-		log_warn("job %s began in epoch %u without restoring what was there: %zu checkpoints of earlier epochs "
-			 "stay until ckpt forget names them, or is told --earlier-runs",
-			 p->job, began, earlier);
+	if (!earlier || began == p->earlier_told)
+		return;
+	p->earlier_told = began;
+	log_warn("job %s began in epoch %u without restoring what was there: %zu checkpoints of earlier epochs "
+		 "stay until ckpt forget names them, or is told --earlier-runs",
+		 p->job, began, earlier);
 }
 
 static void apply(struct gc_plan *p, struct keeping *k)

@@ -29,6 +29,7 @@ struct gc_plan {
 	void *arg;
 	struct step_id used[GC_USED_MAX];
 	size_t nused;
+	uint32_t earlier_told; /* see struct job; after the plan as it is then */
 
 	/* to be read */
 	int rc; /* -EWOULDBLOCK: another process is removing */
