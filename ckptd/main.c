@@ -17,6 +17,7 @@
 #include "replication/room.h"
 #include "runtime/room.h"
 #include "service/room.h"
+#include "shutdown.h"
 #include "startup.h"
 #include "store/disk/disk.h"
 #include "system/room.h"
@@ -37,9 +38,6 @@ enum {
 	TICK_BUSY_MS = 2,
 	TICK_LIMITED_MS = 10,
 	TICK_REST_MS = 500, /* nobody has given it anything to do */
-	STOP_MS = 10000,
-	LATE_MS = 2000,
-	COPY_MS = 1000, /* for what is being copied */
 	JOIN_MS = 60000,
 	CHECK_MS = 2000
 };
@@ -128,25 +126,11 @@ static void on_pool(void *arg, uint32_t events)
 	scrub_poll(s->daemon.scrub);
 }
 
-/* Something of a job holds memory that a worker or the disk still uses. */
-static bool at_work(struct server *s)
-{
-	if ((s->daemon.storage.disk && disk_pending(s->daemon.storage.disk)) || space_busy(s->daemon.storage.space) ||
-	    !gc_idle(s->daemon.storage.gc) || !scrub_idle(s->daemon.scrub))
-		return true;
-	list_for(node, &s->daemon.jobs.list) {
-		const struct job *job = list_entry(node, struct job, link);
-		if (saves_at_work(&job->saves) || host_busy(&s->daemon.control, job->name) ||
-		    !restore_idle(&job->restore) || !health_marks_idle(&job->health_marks))
-			return true;
-	}
-	return spills_at_work(&s->daemon.jobs) || hosts_at_work(&s->daemon.control);
-}
-
 /* Somebody has given it something to do, or to keep. */
 static bool in_use(struct server *s)
 {
-	return s->connections.count || !list_empty(&s->daemon.jobs.list) || s->daemon.jobs.formers.first || at_work(s);
+	return s->connections.count || !list_empty(&s->daemon.jobs.list) || s->daemon.jobs.formers.first ||
+	       shutdown_at_work(&s->daemon);
 }
 
 /* What comes next makes some descriptor ready. */
@@ -321,45 +305,11 @@ static int start(struct server *s, struct err *err)
 	return rc;
 }
 
-/* A save that waits for its coordinator, or for other nodes, ends no more when those are lost. What was written stays, as after a crash. */
-static void abandon_saves(struct server *s, bool late)
+/* A commit in flight is brought to its end, and the newest checkpoint is read back. */
+static bool finish_work(struct server *s, struct shutdown *shutdown)
 {
-	list_for(node, &s->daemon.jobs.list) {
-		struct job *job = list_entry(node, struct job, link);
-		if (job->spread && (late || !coordinator_in_reach(&s->daemon.control, job->name)))
-			saves_abandon(&job->saves, "this daemon ends, and nobody says what becomes of it");
-		if (late)
-			saves_stop_reading(&job->saves);
-	}
-	if (late)
-		hosts_abandon(&s->daemon.control);
-}
-
-/* A copy ends soon; its fence may be a step of the training away. */
-static void end_open_saves(struct server *s, bool leave)
-{
-	list_for(node, &s->daemon.jobs.list) {
-		struct job *job = list_entry(node, struct job, link);
-		if (saves_end_open(&job->saves, leave))
-			host_leave_directories(&s->daemon.control, job->name);
-	}
-}
-
-/* A commit in flight is brought to its end, and the newest checkpoint is read back. What takes longer than the deadline is left as a
- * crash would leave it. */
-static bool finish_work(struct server *s)
-{
-	uint64_t deadline = clock_deadline(STOP_MS * CLOCK_NS_PER_MS), late = deadline - LATE_MS * CLOCK_NS_PER_MS;
-	uint64_t copied = clock_deadline(COPY_MS * CLOCK_NS_PER_MS);
-	list_for(node, &s->daemon.jobs.list)
-		restore_cancel(&list_entry(node, struct job, link)->restore); /* nobody waits for it any more */
-	spills_abandon(&s->daemon.jobs, NULL);
-	while (at_work(s)) {
-		uint64_t now = clock_now();
-		if (now >= deadline)
-			return false;
-		end_open_saves(s, now >= copied);
-		abandon_saves(s, now >= late);
+	int rc;
+	while ((rc = shutdown_tick(shutdown, &s->daemon, clock_now())) == -EAGAIN) {
 		struct pollfd fds[4] = {
 			{.fd = s->daemon.storage.disk ? disk_event_fd(s->daemon.storage.disk) : -1, .events = POLLIN},
 			{.fd = pool_event_fd(s->daemon.runtime.pool), .events = POLLIN},
@@ -372,33 +322,25 @@ static bool finish_work(struct server *s)
 		pool_poll(s->daemon.runtime.reader);
 		peers_poll(&s->daemon.dispatch);
 		gc_poll(s->daemon.storage.gc);
-		gc_tick(s->daemon.storage.gc);
 		scrub_poll(s->daemon.scrub);
-		scrub_tick(s->daemon.scrub);
 	}
-	return true;
+	return !rc;
 }
 
 static void stop(struct server *s)
 {
+	struct shutdown shutdown;
 	manager_stopping(s->daemon.runtime.manager);
 	if (s->listener >= 0 && !s->passed)
 		unlink(s->daemon.runtime.config.socket);
 	if (s->listener >= 0)
 		close(s->listener);
-	s->daemon.runtime.stopping = true;
-	faults_end(s->daemon.observe.faults);
-	meter_open(&s->daemon.storage.reads); /* what is in flight ends without limits */
-	throttle_open(&s->daemon.storage.writes);
-	scrub_tick(s->daemon.scrub);
 	http_stop(s->daemon.observe.http);
 	s->daemon.observe.http = NULL;
-	list_for(node, &s->daemon.jobs.list)
-		recoveries_end(&list_entry(node, struct job, link)
-					->recovery_log); /* while there are a catalog and a first node */
+	shutdown_begin(&shutdown, &s->daemon, clock_now());
 	connections_free(&s->connections);
-	if (!finish_work(s)) {
-		log_warn("work in flight has not ended within %d ms: leaving it", STOP_MS);
+	if (!finish_work(s, &shutdown)) {
+		log_warn("work in flight has not ended within %d ms: leaving it", SHUTDOWN_MS);
 		return; /* its memory must stay until the process is gone */
 	}
 	pool_free(s->daemon.runtime.reader);
