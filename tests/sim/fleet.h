@@ -8,6 +8,7 @@
 #include "daemon.h"
 #include "job/job.h"
 #include "rng.h"
+#include "shutdown.h"
 #include "world.h"
 
 enum {
@@ -47,7 +48,9 @@ struct fleet_node {
 	struct daemon daemon;
 	int lock;
 	bool up;
-	bool joining;            /* it is started, and no member of the cluster yet */
+	bool joining; /* it is started, and no member of the cluster yet */
+	bool ending;  /* it was told to end, and is not up any more */
+	struct shutdown shutdown;
 	unsigned machine;        /* another one has another address */
 	unsigned life;           /* of its daemon: what that held for others is gone with it */
 	uint32_t nranks;         /* of the job, that live here */
@@ -206,7 +209,7 @@ struct fleet_sum {
 		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
-		halt_held, halt_anew, let_go, end_untold;
+		halt_held, halt_anew, let_go, end_untold, stops, stop_held;
 };
 
 extern struct fleet fleet;
@@ -223,18 +226,32 @@ void fleet_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* fleet_node.c */
 void fleet_begin(unsigned nodes, bool stored, const char *policies);
-void fleet_end(void);
 void fleet_start(struct fleet_node *n); /* of a member: and goes on with that; it is up when it has joined */
 /* What stands in the registry of an open roster at the beginning: all nodes, or all but the last. */
 void fleet_enlist(bool all);
+/* Whose the next lines of the log are, and when they were written as the simulated clock has it. */
+void fleet_name_log(const struct fleet_node *n);
+/* Whether a part of a daemon has its turn. */
+bool fleet_now_and_then(bool all);
+
+/* fleet_down.c */
 /* The daemon dies (SIGKILL); arenas and ranks stay. */
 void fleet_kill_daemon(struct fleet_node *n);
+/* The daemon is told to end (SIGTERM): it ends what it is at, and is started again after that. */
+void fleet_stop_daemon(struct fleet_node *n);
+/* Its ranks have finished, and it is let go. */
+void fleet_end_launcher(struct fleet_node *n);
+/* As fleet_turn, of one that is about to end. */
+bool fleet_turn_ending(struct fleet_node *n, bool all);
 /* Everything on it dies. */
 void fleet_lose(struct fleet_node *n);
 /* All nodes are lost, and of the store stays what was confirmed, and any part of the rest. */
 void fleet_power_cut(void);
+void fleet_end(void);
 /* What is in the memory of one node is lost, or of no use any more. */
 void fleet_count_loss(void);
+
+/* fleet_node.c */
 /* Something of the daemon goes on; all: everything that can. True when there was something. */
 bool fleet_turn(struct fleet_node *n, bool all);
 /* The launcher greets the daemon. */

@@ -83,7 +83,7 @@ static void look_at(void *arg, const struct replica_item *item)
 static bool holds(struct fleet_node *n, const struct fleet_save *s, uint32_t rank)
 {
 	struct look look = {.rank = rank, .world = s->in, .id = s->id};
-	if (n->up)
+	if (n->up || n->ending)
 		replica_inventory(n->daemon.peers.replica, FLEET_JOB, look_at, &look);
 	return look.found;
 }

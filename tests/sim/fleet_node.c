@@ -148,6 +148,8 @@ static void go_on_joining(struct fleet_node *n)
 
 void fleet_start(struct fleet_node *n)
 {
+	if (n->ending)
+		return;
 	if (n->joining) {
 		go_on_joining(n);
 		return;
@@ -192,142 +194,22 @@ void fleet_begin(unsigned nodes, bool stored, const char *policies)
 		fleet_watch_store();
 }
 
-/* ---- the ends -------------------------------------------------------------------------------------------------------- */
-
-/* What a daemon does while its parts are taken down is not what one does that is killed: it reaches neither disk nor net, and what it
- * does to arenas that others hold is undone. */
-static void tear_down(struct fleet_node *n)
-{
-	static struct arena_head heads[FLEET_PROCESSES_MAX];
-	struct daemon *d = &n->daemon;
-	fleet_each(r) if (r->mem && r->home == n->id) memcpy(&heads[r - fleet.ranks], r->mem->head, sizeof(heads[0]));
-	d->runtime.stopping = true;
-	spills_abandon(&d->jobs, NULL);
-	list_for(it, &d->jobs.list)
-		restore_cancel(&list_entry(it, struct job, link)->restore); /* it would go on with the pool */
-	pool_free(d->runtime.pool);
-	prefaults_free(&d->jobs);
-	gc_free(d->storage.gc);
-	scrub_free(d->scrub);
-	peers_close(&d->dispatch);
-	spills_free(&d->jobs);
-	list_for(it, &d->jobs.list) { /* of what was being fetched nobody hears any more */
-		struct restore *restore = &list_entry(it, struct job, link)->restore;
-		restore->fetching = 0;
-		restore_cancel(restore);
-	}
-	list_for_safe(it, &d->jobs.list)
-		job_free(list_entry(it, struct job, link));
-	hosts_free(&d->control);
-	packing_free(&d->storage.packing);
-	disk_free(d->storage.disk);
-	loop_free(d->runtime.loop);
-	sources_free(d->runtime.sources);
-	n->up = n->joining = false;
-	client_free(n->launcher);
-	n->launcher = NULL;
-	fleet_each(r)
-	{
-		if (r->home != n->id)
-			continue;
-		r->rank = NULL;
-		if (r->mem)
-			memcpy(r->mem->head, &heads[r - fleet.ranks], sizeof(heads[0]));
-		if (r->client)
-			client_clear(r->client);
-	}
-}
-
-static void kill_daemon(struct fleet_node *n)
-{
-	halt_daemon_lost();
-	if (n->up)
-		net_sim_kill(n->id);
-	registry_sim_kill(n->id);
-	if (n->daemon.storage.disk)
-		disk_sim_kill_one(n->daemon.storage.disk);
-	tear_down(n);
-}
-
-void fleet_count_loss(void)
-{
-	fleet.loss_ns[fleet.losses++ % (sizeof(fleet.loss_ns) / sizeof(fleet.loss_ns[0]))] = clock_now();
-}
-
-static void end_launcher(struct fleet_node *n)
-{
-	struct job *job = fleet_job(n);
-	fleet_trace("node %u: its launcher ends", n->id);
-	n->ended = true;
-	n->ended_ns = clock_now();
-	if (job && n->launcher)
-		job_disconnected(job, NULL);
-	client_free(n->launcher);
-	n->launcher = NULL;
-	fleet_each(r) if (r->home == n->id) fleet_drop_arena(r);
-	fleet_count_loss();
-}
-
-void fleet_kill_daemon(struct fleet_node *n)
-{
-	fleet_trace("node %u: its daemon is killed", n->id);
-	kill_daemon(n);
-	if (fleet_finished(n)) /* nobody could let it go any more */
-		end_launcher(n);
-	fleet_count_loss();
-	fleet.faults++;
-	fleet_sum.daemons++;
-}
-
-static void forget_memory(struct fleet_node *n)
-{
-	fleet_each(r) if (r->home == n->id) fleet_forget_rank(r);
-	launcher_lost(n);
-	n->heard = 0;
-	fleet_count_loss();
-	fleet.faults++;
-}
-
-void fleet_lose(struct fleet_node *n)
-{
-	fleet_trace("node %u is lost with its memory", n->id);
-	if (n->up || n->joining)
-		kill_daemon(n);
-	forget_memory(n);
-	if (fleet.members && rng_chance(world_rng(), 50)) {
-		n->machine++;
-		fleet_sum.replaced++;
-	}
-	fleet_sum.losses++;
-}
-
-void fleet_power_cut(void)
-{
-	fleet_trace("all lose power");
-	disk_sim_power_cut();
-	for (unsigned i = 0; i < fleet.n; i++) {
-		if (fleet.nodes[i].up || fleet.nodes[i].joining) {
-			if (fleet.nodes[i].up)
-				net_sim_kill(i);
-			registry_sim_kill(i);
-			tear_down(&fleet.nodes[i]);
-		}
-		forget_memory(&fleet.nodes[i]);
-	}
-	fleet_sum.power_cuts++;
-}
-
-void fleet_end(void)
-{
-	disk_sim_kill();
-	for (unsigned i = 0; i < fleet.n; i++) {
-		if (fleet.nodes[i].up || fleet.nodes[i].joining)
-			kill_daemon(&fleet.nodes[i]);
-		forget_memory(&fleet.nodes[i]);
-	}
-}
-
 /* ---- living ---------------------------------------------------------------------------------------------------------- */
+
+bool fleet_now_and_then(bool all)
+{
+	return all || rng_chance(world_rng(), 50);
+}
+
+/* Whose the next lines of the log are, and when they were written as the simulated clock has it. */
+void fleet_name_log(const struct fleet_node *n)
+{
+	static char name[32];
+	if (log_get_level() < LOG_INFO)
+		return;
+	snprintf(name, sizeof(name), "%.6f node %u", (double)clock_now() / 1e9, n->id);
+	log_set_name(name);
+}
 
 struct job *fleet_job(struct fleet_node *n)
 {
@@ -380,7 +262,7 @@ static void hear_plan(struct fleet_node *n)
 			  !plan.number,
 		  "a plan in a world that is fixed");
 	SIM_CHECK(fleet_finished(n), "node %u is let go, and its ranks have not finished", n->id);
-	end_launcher(n);
+	fleet_end_launcher(n);
 }
 
 /* What the launcher is told, in that order: it may be let go, and hear that a rank is lost after that. */
@@ -389,45 +271,32 @@ static void hear(struct fleet_node *n)
 	for (uint16_t type; n->launcher && (type = client_first(n->launcher, WIRE_EPOCH, WIRE_PLAN));)
 		(type == WIRE_EPOCH ? hear_epoch : hear_plan)(n);
 	if (n->nranks == fleet.world && fleet_finished(n) && !n->ended)
-		end_launcher(n); /* there are no others */
-}
-
-static bool now_and_then(bool all)
-{
-	return all || rng_chance(world_rng(), 50);
-}
-
-/* Whose the next lines of the log are, and when they were written as the simulated clock has it. */
-static void name_log(const struct fleet_node *n)
-{
-	static char name[32];
-	if (log_get_level() < LOG_INFO)
-		return;
-	snprintf(name, sizeof(name), "%.6f node %u", (double)clock_now() / 1e9, n->id);
-	log_set_name(name);
+		fleet_end_launcher(n); /* there are no others */
 }
 
 bool fleet_turn(struct fleet_node *n, bool all)
 {
 	int done = 0;
+	if (n->ending && clock_now() >= n->frozen_ns)
+		return fleet_turn_ending(n, all);
 	if (!n->up || clock_now() < n->frozen_ns)
 		return false;
-	name_log(n);
-	if (n->daemon.storage.disk && now_and_then(all))
+	fleet_name_log(n);
+	if (n->daemon.storage.disk && fleet_now_and_then(all))
 		done += disk_poll(n->daemon.storage.disk, 0);
-	if (now_and_then(all))
+	if (fleet_now_and_then(all))
 		done += pool_poll(n->daemon.runtime.pool);
-	if (now_and_then(all)) {
+	if (fleet_now_and_then(all)) {
 		done += net_poll(n->daemon.peers.net);
 		peers_poll(&n->daemon.dispatch);
 	}
-	if (n->daemon.control.registry && now_and_then(all))
+	if (n->daemon.control.registry && fleet_now_and_then(all))
 		election_poll(&n->daemon.control);
 	if (all || rng_chance(world_rng(), 10)) {
 		gc_poll(n->daemon.storage.gc);
 		scrub_poll(n->daemon.scrub);
 	}
-	if (now_and_then(all))
+	if (fleet_now_and_then(all))
 		tick(n);
 	if (fleet.elastic)
 		launcher_hear(n);

@@ -88,10 +88,19 @@ static bool saved(uint64_t after)
 	return false;
 }
 
+/* A daemon that was told to end takes its time, and is started after that. */
+static bool all_there(void)
+{
+	for (unsigned i = 0; i < fleet.n; i++)
+		if (!fleet.nodes[i].up && !fleet.nodes[i].away)
+			return false;
+	return true;
+}
+
 void fleet_settle(const char *after)
 {
 	uint64_t end = clock_now() + SETTLED_NS, step = fleet.last_step;
-	while (!(saved(step) && fleet_decided()) && !fleet.stopped && clock_now() < end)
+	while (!(all_there() && saved(step) && fleet_decided()) && !fleet.stopped && clock_now() < end)
 		round_of_all();
 	if (!saved(step) && !fleet.stopped)
 		fleet_tell();

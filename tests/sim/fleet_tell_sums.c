@@ -20,6 +20,7 @@ static const struct {
 	{"fresh", &fleet_sum.fresh},
 	{"ranks killed", &fleet_sum.kills},
 	{"daemons killed", &fleet_sum.daemons},
+	{"daemons that were told to end", &fleet_sum.stops},
 	{"nodes lost", &fleet_sum.losses},
 	{"moved", &fleet_sum.moves},
 	{"ways cut", &fleet_sum.cuts},

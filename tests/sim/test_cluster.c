@@ -1,6 +1,6 @@
 /* Whole daemons on several nodes, which save and restore one job together: job, commit, replica, member, recover and what coordinates them, on
- * a net that delays, loses and is cut, over a store that fails and tears, with ranks and daemons that are killed and nodes that are lost
- * with their memory, two at once, and while others recover or commit. In each fourth seed the world of the job changes (fleet_launcher.c,
+ * a net that delays, loses and is cut, over a store that fails and tears, with ranks and daemons that are killed, daemons that end in good
+ * order, and nodes that are lost with their memory, two at once, and while others recover or commit. In each fourth seed the world of the job changes (fleet_launcher.c,
  * fleet_elastic.c): launchers offer processes, some of them as spares; nodes are lost for good, come back, are drained, launchers get SIGTERM
  * or are killed, processes are given up; that is membership, assignment, resize, spill and recut. In each fifth seed the coordinator is elected
  * in a registry that is cut off, loses answers, and lets leases end. In half of these the nodes stand in the registry, too: daemons join, one
@@ -229,7 +229,7 @@ static bool fault(void)
 	if (what < profile.kill_rank)
 		kill_rank(some_rank());
 	else if ((what -= profile.kill_rank) < profile.kill_daemon && n->up)
-		fleet_kill_daemon(n);
+		(rng_chance(world_rng(), 70) ? fleet_kill_daemon : fleet_stop_daemon)(n);
 	else if ((what -= profile.kill_daemon) < profile.lose)
 		lose(n);
 	else if ((what -= profile.lose) < profile.cut)
