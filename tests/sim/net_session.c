@@ -70,6 +70,7 @@ void push_frame(struct session *s, unsigned from, const struct frame *head, cons
 	if (!list_empty(&to->frames))
 		f->due = max_u64(f->due, list_entry(to->frames.prev, struct frame, link)->due);
 	list_push(&to->frames, &f->link);
+	net_world.counts.frames++;
 	to->nframes += !f->kind;
 	to->nbytes += f->len;
 }

@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { POLL_MAX = 8 };
+enum { POLL_MAX = NET_SIM_NODES / 8 };
 
 static void finish_ops(struct list *ops, int rc)
 {

@@ -6,7 +6,10 @@
 
 #include "cluster/net.h"
 
-enum { NET_SIM_NODES = 64 };
+#ifndef NET_SIM_NODES_MAX
+#define NET_SIM_NODES_MAX 64
+#endif
+enum { NET_SIM_NODES = NET_SIM_NODES_MAX };
 
 struct net_faults {
 	uint64_t delay_ns; /* every message and every part of a copy takes up to this long */
@@ -19,6 +22,7 @@ struct net_sim_counts {
 	uint64_t late;    /* parts that landed although their sender had given the copy up */
 	uint64_t refused; /* parts that found no region */
 	uint64_t stale;   /* messages that came once more */
+	uint64_t frames; /* all that nodes have sent each other in a session, also what says only that they are there */
 	uint64_t strange; /* sessions that ended because one side did not understand the other */
 };
 

@@ -1,5 +1,8 @@
-/* Nodes that have nothing to say to each other, few of them and as many as the simulator has: each keeps a connection with its two neighbours alone.
- * When one dies, all others lose it, in time, and nobody else; and a node that is only cut off from a neighbour is lost to that one alone. */
+/* Nodes that have nothing to say to each other, few of them and as many as the simulator has: each keeps a connection with its two neighbours alone, and
+ * sends no more than with few. When one dies, all others lose it, in time, and nobody else; and a node that is only cut off from a neighbour is lost to that
+ * one alone.
+ *
+ * bench_sparse is this program with room for 2,048 nodes: `bench_sparse N...` prints what each of N nodes sends, and ends. */
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cluster/link/neighbours.h"
@@ -9,9 +12,12 @@
 #include "world.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-enum { FEW = 8, SEEDS = 2, STEP_MS = 10, TIMEOUT_MS = 1000, IDLE_MS = 500, MEET_MS = 5000 };
+enum { FEW = 8, SEEDS = 2, STEP_MS = 10, TIMEOUT_MS = 1000, IDLE_MS = 500, MEET_MS = 5000, CHATTER_MS = 10000 };
+#define ALIKE 1.05
 
 /* What is not told is found when it is called: twice the limit, after the neighbours have waited for it. */
 enum { LOST_MS = TIMEOUT_MS + 2 * PARKING_CALL_MS + 500 };
@@ -153,14 +159,49 @@ static void cut(unsigned n, uint64_t seed)
 	end();
 }
 
-int main(void)
+/* What a node sends in a second, in the mean, when all that is to be parked is. */
+static double chatter(unsigned n, uint64_t seed)
 {
+	begin(n, seed);
+	SIM_CHECK(connections() == NEIGHBOURS, "one of %u nodes has %u connections", n, connections());
+	uint64_t before = net_sim_counts()->frames;
+	pass(CHATTER_MS);
+	double each = (double)(net_sim_counts()->frames - before) / n / (CHATTER_MS / 1000);
+	end();
+	return each;
+}
+
+/* Each net has a descriptor. */
+static int measure(int argc, char **argv)
+{
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){NET_SIM_NODES + 64, NET_SIM_NODES + 64});
+	for (int i = 1; i < argc; i++) {
+		unsigned n = (unsigned)strtoul(argv[i], NULL, 10);
+		if (n <= NEIGHBOURS || n > NET_SIM_NODES) {
+			fprintf(stderr, "%s: a number of nodes from %d to %d is wanted\n", argv[i], NEIGHBOURS + 1,
+				NET_SIM_NODES);
+			return 2;
+		}
+		sim_context(1, 0);
+		printf("%u nodes: %d connections each, %.2f messages per second each\n", n, NEIGHBOURS, chatter(n, 1));
+		fflush(stdout);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return measure(argc, argv);
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		sim_context(seed, 0);
 		idle(FEW, seed);
 		idle(NET_SIM_NODES, seed);
 		cut(FEW, seed);
 		cut(NET_SIM_NODES, seed);
+		double few = chatter(FEW, seed), many = chatter(NET_SIM_NODES, seed);
+		SIM_CHECK(many > 0 && many <= ALIKE * few, "each of %d nodes sends %.2f messages a second, of %d %.2f",
+			  NET_SIM_NODES, many, FEW, few);
 	}
 	printf("%d seeds: %d connections each, of %d nodes and of %d\n", SEEDS, NEIGHBOURS, FEW, NET_SIM_NODES);
 	return 0;
