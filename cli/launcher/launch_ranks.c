@@ -213,20 +213,20 @@ static void start_finished(struct launch *launch, struct launch_rank *rank, uint
 	rank->start_at = now;
 }
 
-/* The kernel says nowhere which process it was. */
+/* The kernel says nowhere which process it was. A rank that ended by itself may be reaped before the one that was killed. */
 static void say_if_short_of_memory(struct launch *launch, const struct launch_rank *rank)
 {
 	char limit[32];
 	uint64_t kills = cgroup_memory_kills(), bytes = cgroup_memory_limit();
 	bool killed = WIFSIGNALED(rank->status) && WTERMSIG(rank->status) == SIGKILL;
-	if (killed && kills > launch->memory_kills)
-		launch_warn(
-			launch,
-			"rank %u: the kernel has killed a process in this control group for lack of memory%s%s: raise "
-			"its limit, or have the ranks use less",
-			rank->id, bytes == UINT64_MAX ? "" : ", its limit is ",
-			bytes == UINT64_MAX ? "" : bytes_human(limit, sizeof(limit), bytes));
-	launch->memory_kills = kills;
+	if (!killed || kills <= launch->memory_kills)
+		return;
+	launch->memory_kills++;
+	launch_warn(launch,
+		    "rank %u: the kernel has killed a process in this control group for lack of memory%s%s: raise "
+		    "its limit, or have the ranks use less",
+		    rank->id, bytes == UINT64_MAX ? "" : ", its limit is ",
+		    bytes == UINT64_MAX ? "" : bytes_human(limit, sizeof(limit), bytes));
 }
 
 static struct launch_rank *rank_of(struct launch *launch, pid_t pid)

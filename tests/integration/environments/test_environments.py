@@ -193,12 +193,17 @@ def _():
 
 @case("a rank that the kernel kills for lack of memory is named so")
 def _():
-    greedy = "import os; x = bytearray(int(os.environ['CKPT_RANK']) << 30); print('rank 1 has', len(x))"
+    greedy = """import os, sys
+if os.environ["CKPT_RANK"] == "1":
+    print("rank 1 has", len(bytearray(1 << 30)))
+while "oom_kill 0" in open(sys.argv[1]).read():  # and rank 0 ends while the other one is taken down
+    pass"""
     with memory_group(256) as group:
         if not group:
             return "no control group with a memory limit can be made here"
+        kills = next(file for file in (group / "memory.oom_control", group / "memory.events") if file.exists())
         done = subprocess.run(["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh", CKPT, "run", "-n", "2", "--max-restarts", "0",
-                               "--store", new_store(), "--", sys.executable, "-c", greedy], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
+                               "--store", new_store(), "--", sys.executable, "-c", greedy, kills], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
     has(done.stderr, "rank 1: the kernel has killed a process in this control group for lack of memory, its limit is 256.0 MiB",
         "rank 1 was killed by signal 9 (Killed)")
     expect("rank 0: the kernel" not in done.stderr, done.stderr)
