@@ -209,7 +209,7 @@ struct fleet_sum {
 		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
-		halt_held, halt_anew, let_go, end_untold, stops, stop_held;
+		halt_held, halt_anew, let_go, end_untold, stops;
 };
 
 extern struct fleet fleet;

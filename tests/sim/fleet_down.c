@@ -134,7 +134,6 @@ void fleet_stop_daemon(struct fleet_node *n)
 	fleet_sum.stops++;
 }
 
-/* What others have copies of, they have without those that it held. */
 bool fleet_turn_ending(struct fleet_node *n, bool all)
 {
 	int done = 0, rc;
@@ -154,14 +153,13 @@ bool fleet_turn_ending(struct fleet_node *n, bool all)
 	if (rc == -EAGAIN)
 		return done > 0;
 	fleet_trace("node %u: its daemon has ended%s", n->id, rc ? " with work in flight" : "");
-	fleet_sum.stop_held += rc != 0;
 	if (rc)
 		kill_daemon(n);
 	else
 		tear_down(n);
 	if (fleet_finished(n)) /* nobody could let it go any more */
 		fleet_end_launcher(n);
-	fleet_count_loss();
+	fleet_count_loss(); /* what it held for others since it was told to end, too */
 	return true;
 }
 
