@@ -101,10 +101,20 @@ int link_open_patiently(const struct settings *settings, uint64_t deadline, int 
 			struct err *err)
 {
 	uint64_t held_until = 0; /* counts from when it was first said: the daemon may have come late */
+	struct err refusal;
+	int refused = 0;
 	for (int pause_ms = 10;; pause_ms = pause_ms < 200 ? pause_ms * 2 : 200) {
 		int rc = link_open(settings, 0, deadline, sock, welcome, err);
 		if (rc == -EBUSY && !held_until)
 			held_until = clock_deadline(HELD_PATIENCE);
+		bool late = rc == -ENOTCONN && refused && clock_now() >= deadline; /* for it to say so again */
+		if (rc == -EBUSY || rc == -EAGAIN)
+			refusal = *err;
+		refused = rc == -EBUSY || rc == -EAGAIN ? rc : refused;
+		if (late) {
+			rc = refused;
+			*err = refusal;
+		}
 		bool again = rc == -ENOTCONN || rc == -EAGAIN || (rc == -EBUSY && clock_now() < held_until);
 		if (!again || clock_now() + (uint64_t)pause_ms * CLOCK_NS_PER_MS >= deadline)
 			return rc == -EAGAIN ? -EBUSY : rc;

@@ -116,6 +116,35 @@ Test(session, a_predecessor_in_its_last_moments_is_waited_for)
 	fake_stop(f);
 }
 
+struct brief {
+	const char *socket;
+	int rc;
+	char why[256];
+};
+
+static void *open_briefly(void *arg)
+{
+	struct brief *brief = arg;
+	ckpt *s;
+	brief->rc = open_at(brief->socket, 1500, &s, brief->why);
+	return NULL;
+}
+
+Test(session, who_was_refused_until_the_time_was_over_hears_why)
+{
+	struct fake *f = fake_start(1);
+	struct brief brief = {.socket = fake_socket(f)};
+	pthread_t thread;
+	fake_manners(f, &(struct fake_manners){.hello = {.rc = -EAGAIN, .text = "dying"}});
+	cr_assert_eq(pthread_create(&thread, NULL, open_briefly, &brief), 0);
+	fake_await(f, WIRE_HELLO, 2);
+	fake_manners(f, &(struct fake_manners){.silent = true}); /* as one that is too busy at the end */
+	pthread_join(thread, NULL);
+	cr_assert_eq(brief.rc, -EBUSY, "%d: %s", brief.rc, brief.why);
+	cr_assert(strstr(brief.why, "dying"), "%s", brief.why);
+	fake_stop(f);
+}
+
 static void *open_patiently(void *arg)
 {
 	ckpt *s;
