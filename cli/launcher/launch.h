@@ -68,17 +68,16 @@ struct launch {
 	struct keeper keeper;
 	struct uplink link;
 	struct held_all held;
-	struct budget budget; /* losses of ranks */
-	struct loss loss;     /* the last */
-	uint64_t
-		memory_kills; /* by the kernel in our control group: those before us, and those of which a rank was told */
-	uint32_t world;       /* of the job now; 0: not planned yet, or none of it is here */
-	uint32_t plan;        /* its number; 0: none yet */
-	bool waits;           /* for a plan that gives it ranks */
-	bool leaving;         /* its ranks are to go to other nodes first */
-	bool joined;          /* some have been in the job, in a world before this one */
-	bool over;            /* the job needs nothing of this node any more, says the daemon */
-	uint64_t stays_ns;    /* since when only other nodes have ranks at work; 0: not */
+	struct budget budget;  /* losses of ranks */
+	struct loss loss;      /* the last */
+	uint64_t memory_kills; /* by the kernel in our control group, of which ranks were told */
+	uint32_t world;        /* of the job now; 0: not planned yet, or none of it is here */
+	uint32_t plan;         /* its number; 0: none yet */
+	bool waits;            /* for a plan that gives it ranks */
+	bool leaving;          /* its ranks are to go to other nodes first */
+	bool joined;           /* some have been in the job, in a world before this one */
+	bool over;             /* the job needs nothing of this node any more, says the daemon */
+	uint64_t stays_ns;     /* since when only other nodes have ranks at work; 0: not */
 	bool told_stays;
 	bool drained;              /* what the daemon has said of its node */
 	struct launch_rank *ranks; /* of it, those that are here: nranks of WIRE_LOCAL_MAX */
