@@ -2,7 +2,7 @@
  * sends no more than with few. When one dies, all others lose it, in time, and nobody else; and a node that is only cut off from a neighbour is lost to that
  * one alone.
  *
- * bench_sparse is this program with room for 2,048 nodes: `bench_sparse N...` prints what each of N nodes sends, and ends. */
+ * bench_sparse (a target of its own) is this program with room for 2,048 nodes: `bench_sparse N...` prints what each of N nodes sends, and ends. */
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cluster/link/neighbours.h"
