@@ -1,13 +1,15 @@
-"""ckpt host run: a command that is attended by letters on stdin, and leaves nothing below it."""
+"""ckpt host run: a command that is attended by letters on stdin, and leaves nothing below it. Nightly also what a silent network leaves on a host.
+timeout: 900"""
 
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 from launcher import CKPT, ENVIRONMENT, gone, top
-from tap import DEADLINE, Cases, equal, until
+from tap import DEADLINE, NIGHTLY, Cases, equal, until
 
 cases = Cases()
 case = cases.case
@@ -57,6 +59,23 @@ def _():
         until(lambda: child.poll() is not None, "it has ended")
         equal(child.returncode, code)
         equal(gone(pid), True)
+
+
+def nobody_speaks():
+    """Both parts of a campaign that stand on a host, each with a way that is open and silent: a network that drops everything."""
+    silence, promised = 300, 360  # HOST_SILENCE_NS; docs/reference/cli.md
+    child, pid = with_grandchild("T", "trap '' TERM")  # the slowest: SIGKILL has to end it
+    bridge = subprocess.Popen([CKPT, "host", "bridge", top / "none"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    began = time.monotonic()
+    for process, code in ((bridge, 0), (child, 128 + 9)):
+        equal(process.wait(began + promised - time.monotonic()), code)
+        equal(time.monotonic() - began > silence - 2, True)
+        process.communicate()
+    equal(gone(pid), True)
+
+
+if NIGHTLY:
+    case("who hears nothing for five minutes ends within six")(nobody_speaks)
 
 
 @case("a command that is not there is an error")
