@@ -4,12 +4,14 @@
  * What stands for what
  *   Etcd       the registry: the record jobs/JOB/coordinator under the lease of who made it, created in the revision that is the term, and
  *              jobs/JOB/epoch. What is asked of it is applied at any time later.
- *   Daemon(d)  ckptd/control/election.c, coordinator_host.c, epoch_record.c, ckptd/coordinator/resume.c, ckptd/checkpoint/directory.c and
- *              ckptd/registry/lease.c. It believes in its lease by its own clock, which is at its end before etcd's is. A daemon that is
+ *   Daemon(d)  ckptd/control/election.c, hand_over.c, coordinator_host.c, epoch_record.c, ckptd/coordinator/resume.c,
+ *              ckptd/checkpoint/directory.c and ckptd/registry/lease.c. It may hand the job over at any time: then it asks for its record to be deleted, and
+ *              anybody may be elected, since who comes first by jobs/JOB/heir may be lost. It believes in its lease by its own clock, which is at its end before etcd's is. A daemon that is
  *              stopped is one that takes no step for long: what it does in one step was asked of the clock in that step, and what it has
  *              asked of the disk, of etcd or of the node comes later, or never.
  *   Node       one that has part in the job, ckptd/participant/participant.c: it obeys who coordinates as far as it knows, in that term. Its
- *              ranks are in epoch 1 and have captured one snapshot, which is to go to storage.
+ *              ranks are in epoch 1 and have captured one snapshot, which is to go to storage. The registry may be away from it: then it believes
+ *              who says that it coordinates in a later term than it knows. When the registry is back, it may first tell of what was before.
  *   Disk       the directories of that snapshot on the shared store: each coordinator makes one of its own, which only its term can name. One of
  *              them gets the checkpoint's name, once. Files are written in what was opened, and deleted there by order of its term. What was
  *              asked of the disk is done at any time later, also when other coordinators have begun, made theirs, and named it.
@@ -31,6 +33,12 @@
 #ifndef FAILS
 #define FAILS 0		/* of the node's part, or of the directory */
 #endif
+#ifndef HANDS
+#define HANDS 0		/* times that the job is handed over, and that a request for that is lost */
+#endif
+#ifndef AWAYS
+#define AWAYS 0		/* times that the registry is away from the node */
+#endif
 
 /* The mutants; 0 is the protocol as it is meant. */
 #define FROM_ANSWER	(MUTANT == 1)	/* a lease is counted from its answer: etcd may end it before its daemon does */
@@ -50,17 +58,25 @@
 #define ANY_CLEARS	(MUTANT == 15)	/* a node deletes what it wrote by order of any term */
 #define BLIND		(MUTANT == 16)	/* nobody looks whether what was prepared is in the directory that gets the name */
 #define DROPS_NAMED	(MUTANT == 17)	/* a node that fails when all are prepared still fails the checkpoint, which is deleted */
+#define ACTS_ON		(MUTANT == 18)	/* who hands the job over acts until it sees that its record is gone */
+#define TAKES_BACK	(MUTANT == 19)	/* who has handed the job over takes it up again while its record still stands */
+#define ANY_RECORD	(MUTANT == 20)	/* the record is deleted, whosever it is by then */
+#define ASKS_ONCE	(MUTANT == 21)	/* who hands the job over asks for that once */
+#define ANY_WORD	(MUTANT == 22)	/* while the registry is away, a node believes whoever says that it coordinates */
+#define BACK_PAST	(MUTANT == 23)	/* a registry that is back counts at once, although it tells of what was before */
+#define ONE_TERM	(MUTANT == 24)	/* the term is not new with each record */
 
 #define NOBODY 2
 #define NODE 2
 #define WANTS 16
 #define EPOCH_OF(e) ((e) % WANTS)
 #define TERMS 6
+#define MESSAGES 5	/* on their way, before who sends more waits: with fewer all wait for each other */
 #define EPOCHS 6
 
 mtype = { CREATE, RECORD };				/* of etcd */
 mtype = { MKDIR, NAME, ASIDE };				/* of the disk; ASIDE in mutant 10 only */
-mtype = { RESUME, RAISE, WRITE, DURABLE, FAIL, CLEAR };	/* coordinator to node: its term, epoch */
+mtype = { ANNOUNCE, RESUME, RAISE, WRITE, DURABLE, FAIL, CLEAR };	/* coordinator to node: its term, epoch */
 mtype = { JOIN, LOST, PREPARED, FAILED };		/* and back: the term; JOIN: the epoch that its ranks are in, and whether something waits to be stored */
 mtype = { WAITS, RECORDS, IN };				/* a coordinator: for the node; for etcd; the epoch runs */
 mtype = { WANTED, MAKING, MADE, NAMING };	/* its part in the checkpoint */
@@ -76,6 +92,8 @@ byte seen[3] = NOBODY, seen_term[3];	/* what the mirrors show; the last one is t
 mtype asked[2];
 byte asked_term[2], asked_epoch[2];
 bool asked_leased[2];	/* the lease under which it was asked stands */
+byte given_up[2];	/* the term in which it has handed the job over */
+byte giving[2];		/* the same, while the record is asked to be deleted */
 mtype runs[2], save[2];
 byte epoch[2];
 byte dir[2];		/* that it has made */
@@ -85,10 +103,12 @@ byte op_dir[4], op_term[4];
 
 /* ---- the node */
 byte works = 1, nepoch = 1;	/* 0: a rank of it is lost */
+bool away;			/* the registry, from it */
+byte past = NOBODY, past_term;	/* what its mirror showed then */
 bool wants = true, broken;	/* its snapshot is to go to storage; its part has failed */
 byte part, part_term;		/* the directory that has it, and the term in which it was made */
-chan order[2] = [4] of { mtype, byte, byte };
-chan report[2] = [4] of { mtype, byte, byte };
+chan order[2] = [MESSAGES + 2] of { mtype, byte, byte };
+chan report[2] = [MESSAGES + 2] of { mtype, byte, byte };
 
 /* ---- the disk */
 byte named, work, ndirs;	/* what bears the checkpoint's name; 0: nothing. work: what was made last */
@@ -98,12 +118,13 @@ bool files[6];
 /* ---- what only the checker knows */
 byte of_term[TERMS] = NOBODY, giver[EPOCHS];
 byte obeyed;
-bool told_durable, told_failed, lost;	/* a rank, since it has said in which epoch they are */
-byte lapses, restarts, losses, fails;
+bool told_durable, told_failed, lost;	/* a rank, since it has said for the first time in the term in which epoch they are */
+byte joined;				/* that term */
+byte lapses, restarts, losses, fails, hands, drops, aways;
 
 #define ACTS(d) (own[d] && (trusts[d] || NO_CLOCK))
 #define FREE_OP(d) (!op[2 * (d)] || !op[2 * (d) + 1])
-#define ROOM(d) (len(order[d]) <= 2)
+#define ROOM(d) (len(order[d]) <= MESSAGES)
 
 inline act(d) {
 	assert(holder == d && term == own[d]) /* acts_alone */
@@ -146,6 +167,17 @@ inline begin(d, t) {
 	if
 	:: MOVES_ALL -> named = 0
 	:: else -> skip
+	fi;
+	tell(d, ANNOUNCE)
+}
+
+/* First it coordinates no more, then its record goes. */
+inline hand_over(d) {
+	given_up[d] = own[d];
+	giving[d] = own[d];
+	if
+	:: ACTS_ON -> skip
+	:: else -> depose(d)
 	fi
 }
 
@@ -189,11 +221,9 @@ inline lose_lease(d) {
 	fi
 }
 
-proctype Etcd() {
-	byte d;
+/* What one daemon has of it. */
+proctype Etcd(byte d) {
 end:	do
-	:: d = 0
-	:: d = 1
 	/* Its time is over. */
 	:: atomic { lease[d] && (!trusts[d] || FROM_ANSWER) ->
 		lease[d] = false;
@@ -202,12 +232,12 @@ end:	do
 		:: holder == d && !stale -> holder = NOBODY
 		:: else -> skip
 		fi }
-	:: atomic { stale -> holder = NOBODY; stale = false }
+	:: atomic { stale && holder == d -> holder = NOBODY; stale = false }
 	:: atomic { asked[d] == CREATE ->
 		asked[d] = 0;
 		if
 		:: asked_leased[d] && (holder == NOBODY || OVER_ANOTHER) && last_term < TERMS - 1 ->
-			last_term++;
+			last_term = (ONE_TERM -> 1 : last_term + 1);
 			holder = d;
 			term = last_term;
 			stale = false;
@@ -220,6 +250,13 @@ end:	do
 			fi
 		:: else -> skip
 		fi }
+	:: atomic { giving[d] ->
+		if
+		:: (holder == d && term == giving[d]) || (ANY_RECORD && holder != NOBODY) -> holder = NOBODY; stale = false
+		:: else -> skip
+		fi;
+		giving[d] = 0 }
+	:: atomic { giving[d] && drops < HANDS -> drops++; giving[d] = 0 }
 	:: atomic { asked[d] == RECORD && ROOM(d) ->
 		asked[d] = 0;
 		if
@@ -235,6 +272,11 @@ end:	do
 		fi }
 	od
 }
+
+/* Its record stands, and it takes it for its own. */
+#define IS_OURS(d) (holder == (d) && trusts[d] && (!stale || EARLIER_LIFE) && (term != given_up[d] || TAKES_BACK))
+#define IS_GIVEN_UP(d) (holder == (d) && !stale && term == given_up[d])
+#define SHOWN(d) (IS_GIVEN_UP(d) && !ACTS_ON -> NOBODY : holder)
 
 proctype Daemon(byte d) {
 	byte e, t;
@@ -253,21 +295,23 @@ end:	do
 		drain(order[d]);
 		drain(report[d]) }
 	/* The mirror. What it asks for if nobody coordinates is the epoch that it knows of then. */
-	:: atomic { (seen[d] != holder || (holder != NOBODY && seen_term[d] != term) || (holder == d && !own[d] && trusts[d] && (!stale || EARLIER_LIFE))) ->
-		seen[d] = holder;
-		seen_term[d] = (holder == NOBODY -> 0 : term);
+	:: atomic { (seen[d] != SHOWN(d) || (SHOWN(d) != NOBODY && seen_term[d] != term) || (!own[d] && IS_OURS(d))) && ROOM(d) ->
+		seen[d] = SHOWN(d);
+		seen_term[d] = (SHOWN(d) == NOBODY -> 0 : term);
 		if
 		:: own[d] && (holder != d || own[d] != term) -> depose(d)
 		:: else -> skip
 		fi;
 		if
-		:: holder == d && !own[d] && trusts[d] && (!stale || EARLIER_LIFE) -> begin(d, term)
+		:: !own[d] && IS_OURS(d) -> begin(d, term)
 		:: else -> skip
 		fi }
 	:: atomic { seen[d] == NOBODY && trusts[d] && !asked[d] && !own[d] && last_term < TERMS - 1 && (holder != d || stale) ->
 		asked[d] = CREATE;
 		asked_leased[d] = true;
 		asked_epoch[d] = (seen_term[d] -> asked_epoch[d] : recorded) }
+	:: atomic { ACTS(d) && hands < HANDS && !giving[d] -> hands++; hand_over(d) }
+	:: atomic { IS_GIVEN_UP(d) && !giving[d] && !ASKS_ONCE -> giving[d] = given_up[d] }
 	/* What the node says. */
 	:: atomic { nempty(report[d]) && (!own[d] || ACTS(d)) && ROOM(d) && FREE_OP(d) ->
 		if
@@ -359,7 +403,8 @@ end:	do
 }
 
 #define BELIEVES(d, t) (ANYBODY || (seen[NODE] == (d) && (seen_term[NODE] == (t) || ANY_TERM)))
-#define CAN_SAY (seen[NODE] == NOBODY || len(report[seen[NODE]]) <= 2)
+#define CAN_SAY (seen[NODE] == NOBODY || len(report[seen[NODE]]) <= MESSAGES)
+#define CAN_HEAR(d) (CAN_SAY && (!away || len(report[d]) < MESSAGES))
 
 inline say(what, x) {
 	if
@@ -368,12 +413,33 @@ inline say(what, x) {
 	fi
 }
 
+inline join() {
+	say(JOIN, works + (wants -> WANTS : 0));
+	lost = lost && joined == seen_term[NODE];
+	joined = seen_term[NODE];
+	if
+	:: broken -> say(FAILED, 0)
+	:: else -> skip
+	fi
+}
+
+inline follow(d, t) {
+	seen[NODE] = d;
+	seen_term[NODE] = t;
+	join()
+}
+
 inline hear(d) {
+	if
+	:: away && !BELIEVES(d, t) && (t > seen_term[NODE] || ANY_WORD) -> follow(d, t)
+	:: else -> skip
+	fi;
 	if
 	:: BELIEVES(d, t) ->
 		assert(t >= obeyed); /* newest */
 		obeyed = t;
 		if
+		:: what == ANNOUNCE -> join() /* it may not have known that it was elected when it was told what holds */
 		:: what == RESUME -> assert(works == e || lost) /* goes_on */
 		:: what == RAISE && e > nepoch -> nepoch = e; works = e; wants = false
 		:: what == RAISE && e <= nepoch -> skip
@@ -417,18 +483,20 @@ proctype Node() {
 	byte e, t;
 	mtype what;
 end:	do
-	:: atomic { (seen[NODE] != holder || (holder != NOBODY && seen_term[NODE] != term)) && (holder == NOBODY || len(report[holder]) <= 2) ->
-		seen[NODE] = holder;
-		seen_term[NODE] = (holder == NOBODY -> 0 : term);
-		say(JOIN, works + (wants -> WANTS : 0));
-		lost = false;
+	:: atomic { !away && (seen[NODE] != holder || (holder != NOBODY && seen_term[NODE] != term)) && (holder == NOBODY || len(report[holder]) <= MESSAGES) ->
+		follow(holder, (holder == NOBODY -> 0 : term)) }
+	:: atomic { !away && aways < AWAYS -> aways++; away = true; past = seen[NODE]; past_term = seen_term[NODE] }
+	:: atomic { away && (past == NOBODY || len(report[past]) <= MESSAGES) ->
+		away = false;
 		if
-		:: broken -> say(FAILED, 0)
+		:: BACK_PAST && (past != seen[NODE] || past_term != seen_term[NODE]) -> follow(past, past_term)
 		:: else -> skip
-		fi }
+		fi;
+		past = NOBODY;
+		past_term = 0 }
 	:: atomic { works && losses < LOSSES && CAN_SAY -> losses++; works = 0; lost = true; say(LOST, nepoch) }
-	:: atomic { nempty(order[0]) && CAN_SAY -> order[0]?what, t, e; hear(0) }
-	:: atomic { nempty(order[1]) && CAN_SAY -> order[1]?what, t, e; hear(1) }
+	:: atomic { nempty(order[0]) && CAN_HEAR(0) -> order[0]?what, t, e; hear(0) }
+	:: atomic { nempty(order[1]) && CAN_HEAR(1) -> order[1]?what, t, e; hear(1) }
 	od
 }
 
@@ -441,7 +509,8 @@ proctype Judge() {
 
 init {
 	atomic {
-		run Etcd();
+		run Etcd(0);
+		run Etcd(1);
 		run Daemon(0);
 		run Daemon(1);
 		run Disk(0);
