@@ -60,6 +60,17 @@ void host_order(struct control *control, bool spread, uint32_t node, const struc
 		send(control, node, order);
 }
 
+void host_resign(struct control *control, const char *job)
+{
+	struct peer_order order = {.type = PEER_RESIGN};
+	const struct coordinator_host *host = host_find(control, job);
+	const struct peers *peers = control->peers;
+	snprintf(order.job, sizeof(order.job), "%s", job);
+	for (uint32_t n = 0; host && host->spread && peers->net && n < peers->roster->n; n++)
+		if (n != peers->self && coord_has_joined(host->coord, n))
+			send(control, n, &order);
+}
+
 void host_give(struct coordinator_host *host, uint32_t node, struct peer_order *order)
 {
 	memcpy(order->job, host->job, sizeof(order->job));

@@ -176,16 +176,29 @@ static void on_record(void *arg, const struct registry_record *record, bool gone
 	if (!r || is_past(r, gone ? record->changed : record->created))
 		return;
 	r->told = false;
+	if (gone)
+		r->retry_ns = 0;
 	set_node(e, r, gone ? NO_NODE : node_of(e, r, record), gone ? 0 : record->created);
 }
 
+/* The lease may have ended. While the registry is away from the others, too, nobody but this node can tell them. */
 static void depose_all(struct election *e)
 {
 	list_for(it, &e->jobs) {
 		struct job_record *r = list_entry(it, struct job_record, link);
-		if (r->node == e->control->peers->self)
-			set_node(e, r, NO_NODE, 0);
+		if (r->node != e->control->peers->self)
+			continue;
+		host_resign(e->control, r->job);
+		set_node(e, r, NO_NODE, 0);
 	}
+}
+
+/* The record may stand until its lease has ended: what was asked before that comes to nothing, and is asked anew when it has. */
+void election_resigned(struct control *control, const char *job)
+{
+	struct job_record *r = election_find(control, job);
+	if (r)
+		set_node(control->election, r, NO_NODE, 0);
 }
 
 bool election_hears(struct control *control, const char *job, uint32_t node, uint64_t term)

@@ -49,6 +49,9 @@ bool election_believes(const struct control *control, const char *job, uint32_t 
  * can have ended: so the highest of which one hears is as good as the registry's word, until that is there again. True: it is believed from now on. */
 bool election_hears(struct control *control, const char *job, uint32_t node, uint64_t term);
 
+/* Its coordinator has said so: nobody coordinates it any more. */
+void election_resigned(struct control *control, const char *job);
+
 /* The job that this node coordinates is handed over to another node (control/hand_over.h): nobody coordinates it here from now on, and those who see that give
  * that node the time to be elected. may: else it stays here. */
 bool election_may_hand_over(const struct control *control, const char *job);

@@ -13,6 +13,7 @@
 
 void coordinator_link_up(struct job *job)
 {
+	saves_apart(&job->saves, false);
 	resize_apart(job, true);
 	resize_say(job);
 	standstill_anew(job);
@@ -24,6 +25,7 @@ void coordinator_link_up(struct job *job)
 void coordinator_link_down(struct job *job)
 {
 	char who[WIRE_TEXT_MAX];
+	saves_apart(&job->saves, !job->linked);
 	halt_apart(job);
 	finish_apart(job);
 	standstill_anew(job);

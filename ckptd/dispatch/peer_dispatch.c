@@ -93,8 +93,11 @@ static int take_order(struct dispatch *dispatch, unsigned node, uint16_t type, u
 	int rc = peer_order_decode(type, body, len, &order, err);
 	if (rc)
 		return rc;
-	if (election_believes(dispatch->control, order.job, node, term) ||
-	    election_hears(dispatch->control, order.job, node, term)) {
+	bool believed = election_believes(dispatch->control, order.job, node, term) ||
+			election_hears(dispatch->control, order.job, node, term);
+	if (believed && type == PEER_RESIGN) {
+		election_resigned(dispatch->control, order.job);
+	} else if (believed) {
 		orders_obey(dispatch, &order);
 		orders_turn(dispatch, order.job);
 	} else {

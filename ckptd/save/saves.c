@@ -224,6 +224,12 @@ static void commit_failed(struct node_part *c)
 	snapshot_fail_storage(s, c->rc, "%s", c->err.text);
 }
 
+void saves_begin_anew(struct snapshot *s, const char *why)
+{
+	s->anew = true;
+	node_part_abort(s->commit, -ECANCELED, why);
+}
+
 /* As if it had never begun: the pump goes on with what is ordered. */
 static void forget_commit(struct snapshot *s)
 {
@@ -306,7 +312,8 @@ bool saves_decide(const struct saves *saves)
 static void pump_commit(struct saves *saves)
 {
 	struct snapshot *ordered = saves_ordered(saves);
-	struct snapshot *next = ordered || !saves_decide(saves) ? ordered : queue_next(saves);
+	bool chooses = saves_decide(saves) && !saves->apart;
+	struct snapshot *next = ordered || !chooses ? ordered : queue_next(saves);
 	int rc = next ? start_commit(saves, next) : 0;
 	if (rc)
 		snapshot_fail_storage(next, rc, "cannot start the commit: %s", err_name(rc));
@@ -314,6 +321,17 @@ static void pump_commit(struct saves *saves)
 		node_part_write(next->commit, saves->ordered.flag, saves->ordered.maker, &saves->ordered.parts);
 	else if (next)
 		saves_ready(saves, next);
+}
+
+/* What waits for the order to be written would keep its slots for as long as nobody can give it. */
+void saves_apart(struct saves *saves, bool apart)
+{
+	struct snapshot *s = saves->committing;
+	if (saves->apart && !apart)
+		saves->linked_ns = clock_now();
+	saves->apart = apart;
+	if (apart && s && s->commit->state == NODE_PART_ASK)
+		saves_begin_anew(s, "nobody coordinates the job");
 }
 
 /* ---- the order ---------------------------------------------------------------------------------------------------- */

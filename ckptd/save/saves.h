@@ -59,6 +59,8 @@ struct saves {
 	struct peer_save ordered; /* to be written next, by order, with parts of its own; epoch 0: none */
 	unsigned reporting;       /* the coordinator hears of a failure: nothing is started or forgotten meanwhile */
 	unsigned walking;         /* each snapshot is looked at: the same */
+	bool apart;               /* nobody coordinates the job, or it cannot be reached */
+	uint64_t linked_ns;       /* since when somebody does again */
 	uint64_t committed, failed, verified; /* counts, for status */
 };
 
@@ -74,6 +76,8 @@ void saves_free(struct saves *saves);
 
 /* Another daemon coordinates the job, in the same epoch: what was reported is reported anew, and what was ordered and not begun is not. */
 void saves_report_anew(struct saves *saves);
+/* Nobody coordinates the job, or somebody does again. Saves to memory go on meanwhile; nothing is written. */
+void saves_apart(struct saves *saves, bool apart);
 /* Looks at the slots of all ranks: after a doorbell and at each tick. */
 void saves_follow(struct saves *saves);
 /* Starts what can be started, gives back what is not needed, forgets what has ended. */

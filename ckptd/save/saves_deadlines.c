@@ -1,6 +1,7 @@
 /* Saves that do not come to an end by themselves: deadlines, new epochs, a job that has gone on without this node. */
 #include "save/saves_private.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 
 static const char *phase_text(uint32_t phase)
@@ -18,12 +19,22 @@ static bool may_stall(const struct node_part *c)
 	return c->state != NODE_PART_DONE && c->state != NODE_PART_PREPARED && !node_part_waits(c);
 }
 
+/* What is complete here waits for the coordinator's word alone, which has time from when there is one. */
+static bool is_late(const struct saves *saves, const struct snapshot *s, uint64_t now)
+{
+	uint64_t since = s->opened_ns;
+	if (s->state != SNAPSHOT_OPEN && s->state != SNAPSHOT_COPIED)
+		return false;
+	if (snapshot_is_digested(s))
+		since = saves->apart ? now : max_u64(since, saves->linked_ns);
+	return now - since > saves->of.policy->save_timeout_ms * CLOCK_NS_PER_MS;
+}
+
 static void expire(struct saves *saves, struct snapshot *s, uint64_t now)
 {
 	const struct policy *policy = saves->of.policy;
-	uint64_t save_ns = policy->save_timeout_ms * CLOCK_NS_PER_MS,
-		 stall_ns = policy->stall_timeout_ms * CLOCK_NS_PER_MS;
-	if ((s->state == SNAPSHOT_OPEN || s->state == SNAPSHOT_COPIED) && now - s->opened_ns > save_ns)
+	uint64_t stall_ns = policy->stall_timeout_ms * CLOCK_NS_PER_MS;
+	if (is_late(saves, s, now))
 		snapshot_fail(s, -ETIMEDOUT, "not captured within %lu ms: rank %u %s",
 			      (unsigned long)policy->save_timeout_ms, s->late_rank, phase_text(s->late_phase));
 	else if (s->commit && may_stall(s->commit) && now - s->commit->progress_ns > stall_ns)

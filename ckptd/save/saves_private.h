@@ -26,6 +26,8 @@ bool saves_wants_commit(const struct snapshot *s);
 struct snapshot *saves_ordered(struct saves *saves);
 /* In a new epoch: how far its commit is. */
 void saves_say_again(struct saves *saves, struct snapshot *s);
+/* The commit has written nothing that counts, and stops; the snapshot is to be written later. */
+void saves_begin_anew(struct snapshot *s, const char *why);
 /* Begins the next read-back, if there is one and nothing hinders it (save/saves_readback.c). */
 void saves_pump_readback(struct saves *saves);
 /* Gives back the slots that nobody needs, forgets the snapshots that have ended (save/slot_reclaim.c). */

@@ -289,8 +289,7 @@ static void begin_anew(struct saves *saves, struct snapshot *s, const struct pee
 		return;
 	log_info("job %s: step %lu epoch %u is written anew, for another coordinator", saves->of.name,
 		 (unsigned long)s->id.step, s->id.epoch);
-	s->anew = true;
-	node_part_abort(s->commit, -ECANCELED, "another coordinator has it written anew");
+	saves_begin_anew(s, "another coordinator has it written anew");
 }
 
 /* What is being written already is prepared in its own time, and told so. True: nothing else is to be done. */

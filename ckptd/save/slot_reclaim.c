@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "config/setting.h"
 #include "participant/room.h"
 #include "save/copies.h"
 #include "save/save_stats.h"
@@ -46,7 +47,7 @@ static bool needed_in_memory(const struct snapshot *s, const struct snapshot *ne
 {
 	if (commit_reads_slots(s))
 		return true;
-	if (s->rc || s->damaged)
+	if (s->rc || s->damaged || s->overtaken)
 		return false;
 	return s == newest || is_copied(s) || s->state < SNAPSHOT_CAPTURED || saves_wants_commit(s) || is_lent(s) ||
 	       is_ordered(s);
@@ -95,6 +96,50 @@ static void give_up_waiting(struct saves *saves, const struct snapshot *newest)
 	}
 }
 
+static bool is_overtaken(const struct snapshot *s, const struct snapshot *newest)
+{
+	bool waits_its_turn = s->to_storage && s->saves->of.policy->save_policy != SAVE_NEWEST;
+	return s != newest && snapshot_is_digested(s) && !waits_its_turn && !s->overtaken;
+}
+
+static bool has_given_word(const struct snapshot *s)
+{
+	return s->commit && s->commit->state >= NODE_PART_PREPARED && !s->commit->rc;
+}
+
+/* Storage gets something newer than was asked for. */
+static void take_its_place(struct snapshot *s, struct snapshot *newest)
+{
+	if (!s->to_storage || newest->to_storage || !saves_decide(s->saves))
+		return;
+	newest->promoted = newest->to_storage = newest->due = true;
+}
+
+/* Nobody says which are complete on all nodes. The last one that is known to be stays, and so does the newest that is complete here; of those
+ * between the oldest one gives way to the next save. Ranks are a step apart at most, so that all nodes have the same ones when it is over. */
+static void give_up_overtaken(struct saves *saves)
+{
+	struct snapshot *newest = NULL, *oldest = NULL;
+	if (!saves->apart || !saves_lack_slots(saves))
+		return;
+	list_for(node, &saves->snapshots)
+		if (snapshot_is_digested(snapshot_of(node)))
+			newest = snapshot_of(node);
+	list_for(node, &saves->snapshots)
+		if (!oldest && is_overtaken(snapshot_of(node), newest))
+			oldest = snapshot_of(node);
+	if (!oldest)
+		return;
+	oldest->overtaken = true;
+	if (has_given_word(oldest))
+		return;
+	take_its_place(oldest, newest);
+	saves->reporting++; /* nobody is there to hear it; who coordinates next sees that it was left out */
+	snapshot_fail(oldest, -ECANCELED, "superseded: step %lu is complete here, and nobody coordinates the job",
+		      (unsigned long)newest->id.step);
+	saves->reporting--;
+}
+
 void saves_reclaim(struct saves *saves)
 {
 	unsigned kept = 0;
@@ -103,6 +148,7 @@ void saves_reclaim(struct saves *saves)
 	if (newest && was_passed_over(saves, newest))
 		newest = NULL;
 	give_up_waiting(saves, newest);
+	give_up_overtaken(saves);
 	list_for_safe(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (needed_in_memory(s, newest))

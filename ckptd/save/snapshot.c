@@ -187,6 +187,11 @@ bool snapshot_is_writable(const struct snapshot *s)
 	return s->state == SNAPSHOT_COPIED || s->state == SNAPSHOT_CAPTURED;
 }
 
+bool snapshot_is_digested(const struct snapshot *s)
+{
+	return s->state == SNAPSHOT_COPIED && all_parts(s, PART_DIGESTED);
+}
+
 bool snapshot_has_slots(const struct snapshot *s)
 {
 	for (uint32_t r = 0; r < s->nparts; r++)
@@ -226,7 +231,7 @@ void snapshot_follow(struct snapshot *s)
 		snapshot_set_state(s, SNAPSHOT_COPIED);
 		saves_copied(s->saves, s);
 	}
-	if (s->state == SNAPSHOT_COPIED && all_parts(s, PART_DIGESTED))
+	if (snapshot_is_digested(s))
 		saves_digested(s->saves, s);
 	snapshot_publish(s);
 }

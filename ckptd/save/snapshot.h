@@ -83,9 +83,10 @@ struct snapshot {
 	enum snapshot_verify verify;
 	uint32_t told; /* the epoch in which the coordinator heard that the local parts are captured */
 	uint64_t told_ns;
-	uint32_t said;  /* the epoch in which the coordinator heard how far its commit is */
-	bool proven;    /* an earlier life of this daemon has shown that it is captured on every rank */
-	bool damaged;   /* its copy in memory no longer matches its digests */
+	uint32_t said; /* the epoch in which the coordinator heard how far its commit is */
+	bool proven;   /* an earlier life of this daemon has shown that it is captured on every rank */
+	bool damaged;  /* its copy in memory no longer matches its digests */
+	bool overtaken; /* by a later one, while nobody coordinated the job: its slots go, and what is prepared of it stays */
 	bool stored;    /* it was read from storage */
 	unsigned works; /* digest items in flight */
 	uint64_t opened_ns, captured_ns, commit_ns, durable_ns,
@@ -130,6 +131,8 @@ static inline int snapshot_error(const struct snapshot *s)
 
 /* It is to be written, or is being written. */
 bool snapshot_to_storage(const struct snapshot *s);
+/* Complete and good on every rank here; whether it is on all others the coordinator has yet to say. */
+bool snapshot_is_digested(const struct snapshot *s);
 /* Complete and good on every rank, whatever became of it since. */
 bool snapshot_is_captured(const struct snapshot *s);
 /* Its copy in memory is complete, not yet given back, and in the arenas that the ranks use now. */

@@ -7,7 +7,7 @@ import sys
 
 from elected_nodes import HERE, NAMES, WAIT, Rank, back, nodes, restored, saved, spread, told_of_a_new_epoch
 from etcd import why_not
-from scripted_ranks import MEMORY, all_must, each, roll_back
+from scripted_ranks import CAPTURED, MEMORY, all_must, each, roll_back
 from single_node import Cases, expect, until
 
 
@@ -61,30 +61,55 @@ def its_daemon_is_stopped_beyond_its_lease():
         expect(n.coordinator() == other, n.coordinator())
 
 
+def without_etcd(n):
+    """It is stopped, until all nodes say that nobody coordinates."""
+    for member in n.etcd:
+        member.stop()
+    for name in NAMES:
+        until(lambda d=n[name]: "no node coordinates it, and the registry is away" in json.dumps(d.status()), f"{name} says what it waits for")
+
+
+def saved_to_memory(ranks, steps):
+    for step in steps:
+        all_must(ranks, "slot", WAIT)
+        for call in (("set", step), ("begin", step, MEMORY, 0), ("fence", 0)):
+            all_must(ranks, *call)
+
+
 def etcd_is_away_for_a_while():
-    """Training goes on, and saves to memory; what waits says so; when it is back all goes on."""
+    """Training goes on, and saves to memory, more of them than there are slots; what waits says so; when it is back the newest one is good."""
     with nodes(members="xyz") as n:
         ranks = spread(n)
         saved(ranks, 7)
         n.elected()
-        for member in n.etcd:
-            member.stop()
-        for name in NAMES:
-            until(lambda d=n[name]: "the registry is away" in d.text(), f"{name} says that it is away")
-        until(lambda: any("it coordinates nothing any more" in n[name].text() for name in NAMES), "the lease is over")
-        for step in (8, 9):
-            all_must(ranks, "set", step)
-            for answer in each(ranks, "begin", step, MEMORY, 0):
-                expect(answer.code >= 0, answer)
-            for answer in each(ranks, "fence", 0):
-                expect(answer.code >= 0, answer)
+        without_etcd(n)
+        saved_to_memory(ranks, range(8, 15))
         for member in n.etcd:
             member.go_on()
         n.elected()
-        all_must(ranks, "slot", WAIT)  # those that were begun meanwhile are told of first
+        all_must(ranks, "wait", 0, CAPTURED, WAIT)
         saved(ranks, 20)  # in the same epoch: no rank has joined again
         for name in NAMES:
             expect(n[name].job()["epoch"] == 1, n[name].job())
+
+
+def a_rank_is_lost_while_etcd_is_away():
+    """What all have complete in memory is known to nobody when the next epoch begins: they go back to what was known before."""
+    with nodes(members="xyz") as n:
+        ranks = spread(n)
+        saved(ranks, 7)
+        n.elected()
+        without_etcd(n)
+        saved_to_memory(ranks, range(8, 15))
+        ranks[1].kill()
+        for member in n.etcd:
+            member.go_on()
+        n.elected()
+        told_of_a_new_epoch([ranks[0], ranks[2]])
+        ranks[1] = Rank(n[NAMES[1]], 1, len(NAMES), local=1)
+        back(ranks)
+        restored(ranks, 7)
+        saved(ranks, 8)
 
 
 def a_member_of_etcd_is_lost_with_the_coordinator():
@@ -143,6 +168,7 @@ def main():
         ("the node of the coordinator is lost", its_node_is_lost),
         ("the daemon of the coordinator is stopped beyond its lease", its_daemon_is_stopped_beyond_its_lease),
         ("etcd is away for a while", etcd_is_away_for_a_while),
+        ("a rank is lost while etcd is away", a_rank_is_lost_while_etcd_is_away),
         ("a member of etcd is lost with the coordinator", a_member_of_etcd_is_lost_with_the_coordinator),
         ("what the job went back from is known to the next one", what_the_job_went_back_from_is_known_to_the_next_one),
         ("jobs have coordinators of their own", jobs_have_coordinators_of_their_own),

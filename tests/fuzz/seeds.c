@@ -123,6 +123,7 @@ static void coordination(void)
 	ORDER(PEER_INVALIDATE_PLAN, .number = 3);
 	ORDER(PEER_FINISH_STATE, .number = PEER_DISMISSED);
 	ORDER(PEER_LIST_PIECES, .number = 3);
+	ORDER(PEER_RESIGN, .number = 0);
 	ORDER(PEER_LIST_TENSORS, .tensors = {1, 0, 9});
 	ORDER(PEER_WRITE,
 	      .save = {.id = id,

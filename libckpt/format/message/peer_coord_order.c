@@ -37,6 +37,7 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 	case PEER_INVALIDATE_PLAN:
 	case PEER_FINISH_STATE:
 	case PEER_ANNOUNCE:
+	case PEER_RESIGN:
 	case PEER_LIST_PIECES:
 		wbuf_u32(out, m->number);
 		break;
@@ -117,6 +118,7 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 	case PEER_INVALIDATE_PLAN:
 	case PEER_FINISH_STATE:
 	case PEER_ANNOUNCE:
+	case PEER_RESIGN:
 	case PEER_LIST_PIECES:
 		m->number = rbuf_u32(r);
 		return;
@@ -197,6 +199,7 @@ static int check_order(const struct peer_order *m, struct err *err)
 	case PEER_QUIESCE:
 	case PEER_INVALIDATE_PLAN:
 	case PEER_ANNOUNCE:
+	case PEER_RESIGN:
 	case PEER_LIST_PIECES:
 		return 0;
 	case PEER_FINISH_STATE:

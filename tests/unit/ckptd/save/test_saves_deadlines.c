@@ -120,3 +120,36 @@ Test(poison, what_is_fenced_when_the_arena_shows_a_later_epoch_is_one)
 	saves_follow(&job.saves);
 	cr_expect_not(is_kept());
 }
+
+/* Complete here, and shown to nobody yet. */
+static struct snapshot *waits_for_the_word(void)
+{
+	know_epoch(left.epoch);
+	struct snapshot *s = saves_find(&job.saves, left);
+	cr_assert(s);
+	for (uint32_t r = 0; r < MAKER_WORLD; r++)
+		s->parts[r].state = PART_DIGESTED;
+	s->state = SNAPSHOT_COPIED;
+	s->opened_ns = 1;
+	job.policy.save_timeout_ms = 1000;
+	return s;
+}
+
+Test(poison, while_nobody_coordinates_what_is_complete_here_is_not_late)
+{
+	struct snapshot *s = waits_for_the_word();
+	saves_apart(&job.saves, true);
+	saves_expire(&job.saves);
+	cr_expect_eq(s->rc, 0);
+	saves_apart(&job.saves, false);
+	saves_expire(&job.saves);
+	cr_expect_eq(s->rc, 0, "the word has its time from now on");
+}
+
+Test(poison, what_is_complete_here_is_late_when_nobody_says_that_it_is_elsewhere)
+{
+	waits_for_the_word();
+	saves_expire(&job.saves);
+	const struct snapshot *s = saves_find(&job.saves, left);
+	cr_expect(!s || s->rc == -ETIMEDOUT);
+}

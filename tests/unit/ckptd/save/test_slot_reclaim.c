@@ -4,6 +4,7 @@
 #include "participant/participant.h"
 #include "save/saves_private.h"
 
+#include "config/setting.h"
 #include "participant/orders.h"
 
 #include <criterion/criterion.h>
@@ -123,4 +124,67 @@ Test(reclaim, what_was_replicated_stays_where_something_older_was_restored)
 	saves_resume(&job.saves, begun_with);
 	saves_pump(&job.saves);
 	cr_expect(is_kept());
+}
+
+/* Complete on this node; the coordinator has not said that it is on the other one. */
+static struct snapshot *complete_here(uint64_t step, uint32_t slot)
+{
+	uint32_t slots[MAKER_WORLD];
+	for (uint32_t r = 0; r < MAKER_WORLD; r++)
+		slots[r] = slot;
+	job.saves.walking++; /* nothing is given back before it is what it is to be */
+	cr_assert_eq(saves_adopt(&job.saves, (struct step_id){.step = step, .epoch = job.epoch}, slots), 0);
+	struct snapshot *s = saves_find(&job.saves, (struct step_id){.step = step, .epoch = job.epoch});
+	cr_assert(s);
+	s->state = SNAPSHOT_COPIED;
+	job.saves.walking--;
+	return s;
+}
+
+static bool stands(uint64_t step)
+{
+	const struct snapshot *s = saves_find(&job.saves, (struct step_id){.step = step, .epoch = job.epoch});
+	return s && !s->rc && snapshot_has_slots(s);
+}
+
+Test(reclaim, while_nobody_coordinates_the_next_save_finds_a_slot)
+{
+	complete_here(6, 1);
+	complete_here(7, 2);
+	saves_pump(&job.saves);
+	cr_expect(stands(6) && stands(7), "the coordinator is there, and will say");
+	saves_apart(&job.saves, true);
+	saves_pump(&job.saves);
+	cr_expect_not(stands(6));
+	cr_expect(stands(newest.step), "the last one that is known to be complete on all nodes");
+	cr_expect(stands(7), "the newest that is complete here");
+	cr_expect_not(saves_lack_slots(&job.saves));
+}
+
+Test(reclaim, while_nobody_coordinates_none_gives_way_where_there_is_room)
+{
+	complete_here(6, 1);
+	saves_apart(&job.saves, true);
+	saves_pump(&job.saves);
+	cr_expect(stands(6) && stands(newest.step));
+}
+
+Test(reclaim, what_was_asked_for_on_storage_is_replaced_by_what_is_newer)
+{
+	complete_here(6, 1)->to_storage = true;
+	struct snapshot *last = complete_here(7, 2);
+	saves_apart(&job.saves, true);
+	saves_pump(&job.saves);
+	cr_expect_not(stands(6));
+	cr_expect(last->to_storage && last->promoted);
+}
+
+Test(reclaim, who_has_each_save_written_in_turn_loses_none)
+{
+	job.policy.save_policy = SAVE_QUEUE;
+	complete_here(6, 1)->to_storage = true;
+	complete_here(7, 2);
+	saves_apart(&job.saves, true);
+	saves_pump(&job.saves);
+	cr_expect(stands(6) && stands(7));
 }
