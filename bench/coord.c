@@ -154,7 +154,7 @@ static struct options read_options(int argc, char **argv)
 		{"ranks", required_argument, NULL, 'r'},  {"from", required_argument, NULL, 'f'},
 		{"runs", required_argument, NULL, 'n'},   {"floor", required_argument, NULL, 'l'},
 		{"growth", required_argument, NULL, 'g'}, {0}};
-	struct options o = {.ranks = 16384, .from = 1024, .runs = 9, .floor = 1000, .growth = 2};
+	struct options o = {.ranks = 16384, .from = 1024, .runs = 9, .floor = 10, .growth = 2};
 	for (int opt; (opt = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
 		switch (opt) {
 		case 'r':

@@ -24,6 +24,9 @@
 #include <string.h>
 
 #define RETRY_NS (CLOCK_NS_PER_S / 2)
+/* Who coordinates jobs lets others be first, for each of them so long: a daemon looks every 50 ms whether a job has no coordinator. */
+#define MODEST_NS (CLOCK_NS_PER_S / 10)
+enum { MODEST_JOBS = 4 };
 /* How long a daemon keeps the record of a job that has ended: who comes late is told so. */
 #define KEEP_NS (600 * CLOCK_NS_PER_S)
 
@@ -53,6 +56,7 @@ static struct job_record *get(struct election *e, const char *job)
 		return r;
 	snprintf(r->job, sizeof(r->job), "%s", job);
 	r->node = NO_NODE;
+	r->vacant_ns = clock_now();
 	list_push(&e->jobs, &r->link);
 	return r;
 }
@@ -414,10 +418,25 @@ void election_hand_over(struct control *control, const char *job, uint32_t node)
 	resign(control->election, r, heir);
 }
 
+static unsigned coordinated_by(const struct election *e, uint32_t node)
+{
+	unsigned n = 0;
+	list_for(it, &e->jobs)
+		n += list_entry(it, struct job_record, link)->node == node;
+	return n;
+}
+
+/* So jobs on the same nodes are not all coordinated by the one that looks first. */
+static bool is_modest(const struct control *control, const struct job_record *r, uint64_t now)
+{
+	unsigned jobs = coordinated_by(control->election, control->peers->self);
+	return now - r->vacant_ns < (jobs < MODEST_JOBS ? jobs : MODEST_JOBS) * MODEST_NS;
+}
+
 static bool may_ask(const struct control *control, const struct job_record *r, uint64_t now)
 {
 	enum heir heir = heir_of(control, r->job, r->term, r->vacant_ns);
-	return heir == HEIR_SELF || (heir == HEIR_NOBODY && now >= r->shy_ns);
+	return heir == HEIR_SELF || (heir == HEIR_NOBODY && now >= r->shy_ns && !is_modest(control, r, now));
 }
 
 static void tend(struct election *e, struct job_record *r, uint64_t now)
@@ -483,7 +502,6 @@ bool election_look(const struct control *control, struct election_view *view)
 	view->outages = registry_counts(control->registry).outages;
 	view->hand_overs = control->hand_overs;
 	view->lease_left_ns = until > now ? until - now : 0;
-	list_for(it, &e->jobs)
-		view->coordinates += list_entry(it, struct job_record, link)->node == control->peers->self;
+	view->coordinates = coordinated_by(e, control->peers->self);
 	return true;
 }
