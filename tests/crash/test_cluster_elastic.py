@@ -294,7 +294,38 @@ def nobody_repeats_a_step_because_etcd_was_away():
         whole(net)
 
 
-CASES = [a_coordinator_that_reaches_etcd_and_no_node_gives_way, nobody_repeats_a_step_because_etcd_was_away] if not why_no_etcd() else []
+def coordinates(net, members, gates, name):
+    """Only this node is led to etcd until it has been elected."""
+    others = [gate for node, gate in zip(net.nodes, gates) if node.name != name]
+    for gate in others:
+        gate.close_door()
+    until(lambda: members.get(COORDINATOR) == name, f"node {name} coordinates", RUN_S)
+    for gate in others:
+        gate.open_door()
+    net[name].until_said("ranks go on in epoch", seconds=RUN_S)
+
+
+def nobody_repeats_a_step_because_a_coordinator_without_ranks_was_lost():
+    """It costs no epoch, and nobody waits for it: steps are made before another node coordinates."""
+    def goes_on(net, job, members, gates):
+        coordinates(net, members, gates, "d")
+        before, epoch, at = len(elections(net)), net["a"].status()["jobs"][0]["epoch"], job.newest("abc")
+        net["d"].kill()
+        until(lambda: job.newest("abc") > at + 3, "training does not wait", RUN_S)
+        unheard = members.get(COORDINATOR) == "d"
+        until(lambda: members.get(COORDINATOR) not in (None, "d") and len(elections(net)) > before, "another coordinator", RUN_S)
+        same = net["a"].status()["jobs"][0]["epoch"] == epoch and "ranks go on in epoch" in "".join(elections(net)[before:])
+        net["d"].start()
+        net.meet()
+        return unheard and same
+    with elected_job() as (net, job, members, gates):
+        expect(any(goes_on(net, job, members, gates) for _ in range(3)), elections(net))  # on a busy machine a node may be lost beside it
+        ends_undisturbed(job, "abcd")
+        whole(net)
+
+
+CASES = [a_coordinator_that_reaches_etcd_and_no_node_gives_way, nobody_repeats_a_step_because_etcd_was_away,
+         nobody_repeats_a_step_because_a_coordinator_without_ranks_was_lost] if not why_no_etcd() else []
 CASES += [a_node_behind_a_pulled_cable_comes_back_and_finds_another_in_its_place, a_stopped_daemon_wakes_up_after_it_was_replaced,
          a_node_that_comes_back_when_the_job_has_ended_is_told, the_spare_is_lost_while_it_takes_over, power_is_lost_while_the_world_shrinks]
 if NIGHTLY:  # integration/test_elastic_run has some of it, with less of a network

@@ -112,6 +112,31 @@ def a_rank_is_lost_while_etcd_is_away():
         saved(ranks, 8)
 
 
+def a_save_costs_nothing_in_etcd_and_an_epoch_little():
+    """Unless a busy machine keeps a node from its lease meanwhile: then it is elected anew, or another one is."""
+    def costs(n, ranks, step):
+        before = n.etcd.transactions()
+        for more in range(3):
+            saved(ranks, step + more)
+        saves = n.etcd.transactions()
+        ranks[1].kill()
+        told_of_a_new_epoch([ranks[0], ranks[2]])
+        ranks[1] = Rank(n[NAMES[1]], 1, len(NAMES), local=1)
+        back(ranks)
+        restored(ranks, step + 2)
+        return saves - before, n.etcd.transactions() - saves
+    with nodes() as n:
+        ranks = spread(n)
+        n.elected()
+        seen = []
+        for turn in range(3):
+            saves, epoch = costs(n, ranks, 10 * (turn + 1))
+            seen.append((saves, epoch))
+            if saves == 0 and 0 < epoch <= 4:
+                return
+        expect(False, f"transactions of three saves, and of an epoch: {seen}")
+
+
 def a_member_of_etcd_is_lost_with_the_coordinator():
     with nodes(members="xyz") as n:
         ranks = spread(n)
@@ -169,6 +194,7 @@ def main():
         ("the daemon of the coordinator is stopped beyond its lease", its_daemon_is_stopped_beyond_its_lease),
         ("etcd is away for a while", etcd_is_away_for_a_while),
         ("a rank is lost while etcd is away", a_rank_is_lost_while_etcd_is_away),
+        ("a save costs nothing in etcd and an epoch little", a_save_costs_nothing_in_etcd_and_an_epoch_little),
         ("a member of etcd is lost with the coordinator", a_member_of_etcd_is_lost_with_the_coordinator),
         ("what the job went back from is known to the next one", what_the_job_went_back_from_is_known_to_the_next_one),
         ("jobs have coordinators of their own", jobs_have_coordinators_of_their_own),

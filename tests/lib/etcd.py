@@ -5,10 +5,12 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
+import urllib.request
 
 from loopback_cluster import free_port
 from tap import Failure, expect, until
@@ -127,6 +129,12 @@ class Etcd:
 
     def revision(self):
         return json.loads(self.must("get", "-w", "json", "/nothing"))["header"]["revision"]
+
+    def transactions(self):
+        """How many it was asked for so far, those that came to nothing among them; without TLS."""
+        pages = [urllib.request.urlopen(f"{member.client}/metrics", timeout=20).read().decode() for member in self.members]
+        counts = [re.findall(r'^grpc_server_handled_total{.*grpc_method="Txn".*} (\d+)$', page, re.M) for page in pages]
+        return sum(int(count) for page in counts for count in page)
 
     def leader(self):
         """The member that leads; None: nobody does."""
