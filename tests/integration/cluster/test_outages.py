@@ -18,7 +18,7 @@ from elastic import cluster, halted_undisturbed
 from etcd import etcd, why_not
 from launcher import listed, tidy
 from registry_nodes import Gate
-from tap import NIGHTLY, Cases, equal, expect, until
+from tap import BIN, DEADLINE, NIGHTLY, Cases, equal, expect, has, until
 
 NAMES = "abc"
 AT, MORE = 60, 20  # the step at which it happens; steps that are made meanwhile
@@ -43,11 +43,10 @@ def elected(members, nodes, *no):
     return until(found, f"a coordinator that is none of {no}")
 
 
-def while_it_trains(happens, url=None, members="xyz"):
+def while_it_trains(happens, url=None, members="xyz", options=()):
     """happens(members, nodes) in mid-run; url: of a node, where it is not that of the members."""
     with etcd(members) as n:
-        options = ["--registry", n.url("ckpt"), "--registry-lease", "2s"]
-        with cluster(NAMES, *options) as (store, nodes):
+        with cluster(NAMES, "--registry", n.url("ckpt"), "--registry-lease", "2s", *options) as (store, nodes):
             if url:
                 url(n, nodes)
             until(lambda: all(node.daemon.status()["cluster"]["registry"]["synced"] for node in nodes), "the registry is followed")
@@ -67,6 +66,32 @@ def etcds_leader_is_killed():
         until(members.leader, "a leader").kill()
         until(members.leader, "another leader")
     while_it_trains(happens)
+
+
+def a_member_that_does_not_lead_is_killed():
+    def happens(members, nodes):
+        elected(members, nodes)
+        next(member for member in members if member is not until(members.leader, "a leader")).kill()
+        for node in nodes:
+            node.reaches(nodes[0].step() + MORE)
+    while_it_trains(happens)
+
+
+def the_clock_of_the_coordinators_node_is_set():
+    """A day ahead, and a day back: leases are counted by time that is never set."""
+    def happens(members, nodes):
+        first = elected(members, nodes)
+        epoch, records = first.daemon.job("default")["epoch"], members.record(COORDINATOR)["create_revision"]
+        for by in ("24h", "-24h"):
+            fault = ["fault", "clock-jump", "--for", "3s", "--by", by, "--job", "default", "--socket", first.daemon.socket]
+            done = subprocess.run([BIN / "ckpt", *fault], capture_output=True, text=True, timeout=DEADLINE)
+            equal(done.returncode, 0, done.stderr)
+            has(done.stdout + done.stderr, f"the time of day was 24.0 h {'behind' if by[0] == '-' else 'ahead'}")
+        for node in nodes:
+            node.reaches(first.step() + MORE)
+        seen = first.daemon.job("default")["epoch"], members.record(COORDINATOR)["create_revision"]
+        equal(seen, (epoch, records), "epoch and term")
+    while_it_trains(happens, options=["--faults"])
 
 
 def etcd_stops_for_a_while():
@@ -195,8 +220,9 @@ def main():
         print(f"1..0 # SKIP {why}")
         return 0
     cases = Cases(tidy)
-    for test in (etcds_leader_is_killed, etcd_stops_for_a_while, etcd_is_compacted, the_coordinators_daemon_is_stopped_beyond_its_lease,
-                 the_coordinator_is_cut_from_etcd_alone, the_disk_of_one_member_is_full):
+    for test in (etcds_leader_is_killed, a_member_that_does_not_lead_is_killed, the_clock_of_the_coordinators_node_is_set, etcd_stops_for_a_while,
+                 etcd_is_compacted, the_coordinators_daemon_is_stopped_beyond_its_lease, the_coordinator_is_cut_from_etcd_alone,
+                 the_disk_of_one_member_is_full):
         if len(sys.argv) < 2 or sys.argv[1] in test.__name__:
             cases.run(test.__name__.replace("_", " ").replace("etcds ", "etcd's ").replace("coordinators ", "coordinator's "), test)
     return cases.end()
