@@ -14,6 +14,7 @@ INDEX = "docs/index.md"
 KINDS = {"tutorial": "Learn", "howto": "Do", "reference": "Look up", "explanation": "Understand"}
 OF_NO_KIND = (INDEX, "docs/development.md")
 METAPHORS = re.compile(r"\b(chairs?|seat(?:s|ed)?|musters?|crews?|tenures?|reform(?:s|ed)?|haul(?:s|ed)?|salvaged?|farewells?|he|his|him|she|hers?)\b", re.I)
+RULE = re.compile(r"\|(?: *:?-+:? *\|)+ *$")  # below the head of a table
 ITEM = re.compile(r"\s*(?:[-*]|\d+\.)\s+")
 END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?][\"')*]*\s+")
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
@@ -68,6 +69,16 @@ def wide_lines(text):
             yield f"{number}: {len(line)} columns"
 
 
+def stray_rows(text):
+    """Rows before which no head of a table stands: a blank line ends a table, and what follows is shown as it is written."""
+    inside, lines = False, ["", *text.split("\n"), ""]
+    for number, line in enumerate(lines[1:-1], 1):
+        row = line.startswith("|")
+        inside = row and (inside or bool(RULE.match(lines[number + 1])))
+        if row and not inside:
+            yield f"{number}: a row outside a table"
+
+
 def metaphors(text):
     for number, part in prose(text):
         for word in METAPHORS.findall(plain(part or "")):
@@ -106,7 +117,7 @@ def check_prose(root):
     problems = []
     for page in pages(root):
         text, name = page.read_text(), str(page.relative_to(root))
-        problems += [f"{name}:{found}" for check in (long_sentences, wide_lines, metaphors) for found in check(text)]
+        problems += [f"{name}:{found}" for check in (long_sentences, wide_lines, stray_rows, metaphors) for found in check(text)]
         if name == GLOSSARY and len(text.splitlines()) > GLOSSARY_LINES:
             problems.append(f"{name}: {len(text.splitlines())} lines")
     return problems
@@ -144,7 +155,7 @@ def check_places(root):
 
 LONG, HEADER = "a " * 20, HEADERS[0]
 PLANTED = {
-    "README.md": f"# A title\n\nFirst {LONG}\n{LONG}end. Short.\n\n    {LONG}{LONG} code, he said\n\n| {LONG} | {LONG} |\n\n- {LONG}\n- {LONG}\n\n{LONG}. {LONG}\n\n"
+    "README.md": f"# A title\n\nFirst {LONG}\n{LONG}end. Short.\n\n    {LONG}{LONG} code, he said\n\n| {LONG} | {LONG} |\n| --- | :-: |\n| a | b |\n\n| outside | b |\n\n- {LONG}\n- {LONG}\n\n{LONG}. {LONG}\n\n"
                  f"1. Item\n\n        {LONG}{LONG} code\n\n   more {LONG}{LONG}\n",
     INDEX: f"[one](a.md) {'w' * 140}\n\n    {'w' * 140}\n\nHe takes a seat, `his` chairman; the heading of a theme.\n",
     GLOSSARY: "word\n\n" * 21,
@@ -161,7 +172,7 @@ PLACES = {
 
 tidy.report([
     ("planted prose against the rules is found", tidy.finds(check_prose, PLANTED, [
-        "README.md:3: a sentence of 42 words", "README.md:19: a sentence of 41", f"{INDEX}:1: 152 columns", "the word He", "the word seat", f"{GLOSSARY}: 42 lines"])),
+        "README.md:3: a sentence of 42 words", "README.md:23: a sentence of 41", "README.md:12: a row outside", f"{INDEX}:1: 152 columns", "the word He", "the word seat", f"{GLOSSARY}: 42 lines"])),
     ("planted pages out of place are found", tidy.finds(check_places, PLACES, [
         "index.md:5: howto/b.md stands under Learn", "docs/c.md: of no kind", "alone.md: no way", "development.md: no way"])),
     ("planted comments against the rules are found", tidy.finds(check_headers, COMMENTS, [
