@@ -1,8 +1,8 @@
 /* Room checkpoint: one checkpoint on storage: its directory, this node's part of it, hard links to the previous
  * one, read-back.
  * May know: runtime, arena.
- * Invariants: MANIFEST.json appears once, after every byte and name it vouches for is fsynced; no failed fsync
- * is retried under the same name. */
+ * Invariants: a directory gets the name of the checkpoint once, after MANIFEST.json and every byte and name that
+ * MANIFEST.json vouches for are fsynced; no failed fsync is retried under the same name. */
 #ifndef CKPTD_CHECKPOINT_ROOM_H
 #define CKPTD_CHECKPOINT_ROOM_H
 

@@ -1,4 +1,4 @@
-/* Private to host*.c. */
+/* Private to the coordinator's host: coordinator_*.c and hand_over.c. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_PRIVATE_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_PRIVATE_H
 

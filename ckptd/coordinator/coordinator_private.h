@@ -1,4 +1,4 @@
-/* Private to coord*.c. */
+/* Private to this room. */
 #ifndef CKPTD_COORDINATOR_COORDINATOR_PRIVATE_H
 #define CKPTD_COORDINATOR_COORDINATOR_PRIVATE_H
 

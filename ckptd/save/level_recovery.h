@@ -1,5 +1,5 @@
-/* Levels of an arena that came back. The daemon that died may have linked a manifest and not lived to say so; when it had given the
- * slot back before, nothing but the store can tell. */
+/* Levels of an arena that came back. The daemon that died may have given a checkpoint its name, and not have said so.
+ * If it had given back the slot before, only the store can tell. */
 #ifndef CKPTD_SAVE_LEVEL_RECOVERY_H
 #define CKPTD_SAVE_LEVEL_RECOVERY_H
 

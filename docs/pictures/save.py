@@ -60,7 +60,7 @@ p.arrow((648, y(3) - 20), (648, y(2) + 10), (686, y(2) + 10))
 p.text(643, y(2) - 20, "prepared", 10, colour=GREY, anchor="end")
 act(2, 688, 42, "all?")
 p.arrow((709, y(2) + 20), (709, y(5) - 20))
-act(5, 656, 96, "MANIFEST.json\nlinked, fsynced")
+act(5, 656, 96, "directory\nrenamed, fsynced")
 
 p.arrow((820, y(5)), (820, y(1) + 20), data=True)
 p.line([(753, y(5)), (820, y(5))], 2.4, INK)
