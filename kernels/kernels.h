@@ -11,8 +11,8 @@
  * device's GPU stands in for it: for a launch or a restore, that stream waits for what is on `stream`, and digests there; for
  * a fence, both wait.
  *
- * Threads. One thread may call plan_rebind, plan_move, plan_launch, plan_cancel, plan_fence and idle while another waits. The rest is called by one
- * thread at a time.
+ * Threads. One thread may call plan_rebind, plan_move, plan_launch, plan_cancel, plan_fence and idle while another waits.
+ * The rest is called by one thread at a time.
  *
  * Lifetimes. A plan and its device may be released in either order. plan_free and close return when the device no longer
  * touches the plan's sources, its arena or its target: they cancel or await what is in flight. A device that does not answer

@@ -4,7 +4,8 @@
 
 #include "gpu.h"
 
-/* Memory of the host holds what gpu_fill made of `bytes` bytes from byte `at` of its memory on; a word is looked at in each page, and the last. */
+/* Memory of the host holds what gpu_fill made of `bytes` bytes from byte `at` of its memory on; a word is looked at in
+ * each page, and the last. */
 void gpu_expect_words(const char *what, const char *host, uint64_t bytes, uint64_t seed, uint64_t at);
 /* The digests are those of the leaves of these bytes. */
 void gpu_expect_leaves(const char *what, const char *packed, uint64_t bytes, const uint64_t *leaves);

@@ -19,7 +19,8 @@ struct raw_bench {
 	double (*run)(void);        /* one copy of raw_size; GB/s */
 };
 
-/* Options --mib, --rounds and, last, --sealed (copies that are sealed; then against a bare loop that seals, too: raw_seal.h) or --fabric (by libfabric, too); prints each round, and the ratio: median (least .. most). The exit status. */
+/* Options --mib, --rounds and, last, --sealed (copies that are sealed; then against a bare loop that seals, too:
+ * raw_seal.h) or --fabric (by libfabric, too); prints each round, and the ratio: median (least .. most). The exit status. */
 int raw_main(int argc, char **argv, const struct raw_bench *bench);
 
 /* Contents that are new in each round, and the loop's target; pages of both are there. */

@@ -1,5 +1,6 @@
-/* A campaign on hosts: node-K is the K-th of --nodes. Its ckptd and its `ckpt run` are there, each behind a remote shell, and its socket, node-K.s,
- * is the end of a bridge. All hosts share the folder. What is left out is what breaks the network: nobody has made that. */
+/* A campaign on hosts: node-K is the K-th of --nodes. Its ckptd and its `ckpt run` are there, each behind a remote shell,
+ * and its socket, node-K.s, is the end of a bridge. All hosts share the folder. What is left out is what breaks the
+ * network: nobody has made that. */
 #ifndef CKPT_CLI_CAMPAIGN_HOSTS_H
 #define CKPT_CLI_CAMPAIGN_HOSTS_H
 

@@ -1,5 +1,5 @@
-/* One campaign at work: a job under `ckpt run`, which has a daemon of its own that allows faults; the faults, one after the other; the end of
- * the job; and the same steps undisturbed. All that it makes is in one folder:
+/* One campaign at work: a job under `ckpt run`, which has a daemon of its own that allows faults; the faults, one after
+ * the other; the end of the job; and the same steps undisturbed. All that it makes is in one folder:
  *
  *	store/  journal  spans  run.log  train.jsonl  s (socket)       the disturbed run; the trainer's --report is train.jsonl
  *	calm/   calm.log  calm.jsonl  calm.s                           the undisturbed one
@@ -65,8 +65,8 @@ struct campaign {
 char *campaign_path(const struct campaign *c, const char *name, char dst[PATH_MAX]);
 /* Of the node: "s", or "node-1.s" where there are several. */
 char *campaign_node_path(const struct campaign *c, uint32_t node, const char *name, char dst[PATH_MAX]);
-/* The faults that the journal has not, then the end of the job. An exit code with the message printed; EXIT_CANCELLED: it was interrupted, and
- * all that it had started has ended. */
+/* The faults that the journal has not, then the end of the job. An exit code with the message printed; EXIT_CANCELLED: it
+ * was interrupted, and all that it had started has ended. */
 int campaign_disturb(struct campaign *c);
 /* The same steps without faults, each by as many ranks: a run for each stretch of steps that one world has made. */
 int campaign_calm(struct campaign *c);
@@ -124,7 +124,8 @@ int campaign_note_losses(struct campaign *c, uint32_t node, const json_t *loss, 
 
 /* ---- campaign_drain.c ---------------------------------------------------------------------------------------------- */
 
-/* A node is drained: looks whether it has no ranks any more, and takes that back after the time that is given. *until: when; 0: it has some yet. */
+/* A node is drained: looks whether it has no ranks any more, and takes that back after the time that is given. *until:
+ * when; 0: it has some yet. */
 int campaign_drain_look(struct campaign *c, uint32_t node, uint64_t for_ms, uint64_t *until,
 			struct fault_result *result, struct err *err);
 /* Takes it back. */
@@ -147,8 +148,9 @@ int campaign_start_daemon(struct campaign *c, uint32_t node, struct err *err);
 
 /* campaign_nodes.c: the processes */
 int campaign_start(struct campaign *c, bool disturbed, uint64_t steps, struct err *err);
-/* Starts what is due, and waits until all `ckpt run` have ended, or one has not ended well. -ECANCELED: it was interrupted; -ETIMEDOUT; another
- * error: something cannot be started. *status: the wait status, of several the one that is not 0. */
+/* Starts what is due, and waits until all `ckpt run` have ended, or one has not ended well. -ECANCELED: it was
+ * interrupted; -ETIMEDOUT; another error: something cannot be started. *status: the wait status, of several the one that
+ * is not 0. */
 int campaign_await(struct campaign *c, uint64_t deadline, int *status, struct err *err);
 /* A node is lost, with the n ranks on it: all its processes have died when this returns. It is started again after for_ms. */
 int campaign_kill_node(struct campaign *c, uint32_t node, const pid_t *ranks, uint32_t n, uint64_t for_ms,

@@ -11,8 +11,8 @@
 
 /* Gives the order to the daemon of --socket, for the job of --job. EXIT_NO_DAEMON, EXIT_FAILED with the daemon's reason. */
 int order_give(const struct cli *cli, const struct wire_command *what, struct wire_answer *answer);
-/* The same once more, of the job that was answered: nothing is said, and the reason is left in *err. 0, the daemon's -errno, or with *gone that
- * nobody answers. */
+/* The same once more, of the job that was answered: nothing is said, and the reason is left in *err. 0, the daemon's
+ * -errno, or with *gone that nobody answers. */
 int order_again(const struct cli *cli, const struct wire_command *what, struct wire_answer *answer, bool *gone,
 		struct err *err);
 

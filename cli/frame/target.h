@@ -21,8 +21,9 @@ int cli_scan(struct cli *cli, struct checkpoint_ref **refs, size_t *n);
  * named). */
 int cli_scan_job(struct cli *cli, struct checkpoint_ref **refs, size_t *n);
 
-/* The checkpoint that `text` means: NULL or "latest", "healthy" (the newest intact one that the training called so), "1000" (the newest epoch of that step), "1000.e0003", the name of the
- * directory, or a tag. EXIT_NONE_RESTORABLE: latest of none; EXIT_FAILED: no such step (the nearest are named); EXIT_USAGE. */
+/* The checkpoint that `text` means: NULL or "latest", "healthy" (the newest intact one that the training called so),
+ * "1000" (the newest epoch of that step), "1000.e0003", the name of the directory, or a tag. EXIT_NONE_RESTORABLE: latest
+ * of none; EXIT_FAILED: no such step (the nearest are named); EXIT_USAGE. */
 int cli_pick(struct cli *cli, const char *text, struct checkpoint_ref *ref);
 
 /* EXIT_NONE_RESTORABLE, with the sentence that nothing was committed. */

@@ -12,16 +12,17 @@
  *	least-steps N                   the job must have got so far at the end; default 1
  *	over TIME                       within which faults without a time of their own are drawn; default 60s
  *	at TIME KIND [WHAT]             one fault
- *	with KIND [WHAT]                another one, together with that of the line before: nobody waits for the job between them. One of the
- *	                                network stands first: it lasts meanwhile
+ *	with KIND [WHAT]                another one, together with that of the line before: nobody waits for the job
+ *	                                between them. One of the network stands first: it lasts meanwhile
  *	rate KIND N [WHAT]              N faults of the kind
  *	table FILE [total=N]            a table of causes (CSV); percents are of total. FILE: from the folder of this file
  *
  *	WHAT = rank=N | rank=any | node=N | node=any | for=TIME | to=N,N (of one-way) | sides=N,N/N,N (of partition) |
  *	       mbit=N (of link-slow) | percent=N (of link-loss) | delay=TIME (of link-delay)
  *
- * A table has a line of names, of which `cause`, `count` or `percent`, `fault`, and `fault-of-nodes` are read; a fault of "-" cannot be caused,
- * and is left out. fault-of-nodes, where it is there, counts instead of fault in a campaign on several nodes. */
+ * A table has a line of names, of which `cause`, `count` or `percent`, `fault`, and `fault-of-nodes` are read; a fault of
+ * "-" cannot be caused, and is left out. fault-of-nodes, where it is there, counts instead of fault in a campaign on
+ * several nodes. */
 #ifndef CKPT_CLI_JOURNAL_CAMPAIGN_FILE_H
 #define CKPT_CLI_JOURNAL_CAMPAIGN_FILE_H
 

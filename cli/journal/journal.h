@@ -1,4 +1,5 @@
-/* The journal of a campaign: a line of JSON for all that happened, fsynced, so that a campaign that was stopped goes on from there. What it says:
+/* The journal of a campaign: a line of JSON for all that happened, fsynced, so that a campaign that was stopped goes on
+ * from there. What it says:
  *
  *	{"event":"begin","file":…,"seed":…,"faults":…,"left_out":…,"nodes":…,"ranks":…,"save_memory_every":…,"save_storage_every":…,
  *	 "hang_ms":…,"spares":…,"min_ranks":…}
@@ -12,7 +13,8 @@
  *	{"event":"left","text":…}                               somebody has a namespace of the campaign when all has ended, or something is
  *	                                                        left on a host
  *	{"event":"host","node":…,"host":…,"address":…,"ahead_ns":…}
- *	                                                        which host is the node, and by how much its time of day is ahead of this one's
+ *	                                                        which host is the node, and by how much its time of day is
+ *	                                                        ahead of this one's
  *	{"event":"durable","step":…,"epoch":…,"wall_ns":…}      the daemon has said that it is on storage
  *	{"event":"replicated",…}                                as durable, when a node is about to be killed
  *	{"event":"standstill","node":…,"rank":…,"after_ms":…,"wall_ns":…}
@@ -48,7 +50,8 @@ uint64_t journal_number(const json_t *line, const char *key);
 /* Of its begin: on how many nodes, at least 1. */
 uint32_t journal_nodes(const json_t *line);
 
-/* The list, with room for one more than its n elements of `size` bytes; NULL: there is no memory, or a journal notes no more. *room: how many it has room for. */
+/* The list, with room for one more than its n elements of `size` bytes; NULL: there is no memory, or a journal notes no
+ * more. *room: how many it has room for. */
 void *journal_grown(void *list, size_t n, size_t *room, size_t size);
 
 #endif

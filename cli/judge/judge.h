@@ -3,8 +3,8 @@
  *
  *	durable     what was said to be on storage is there, committed
  *	intact      what is there reads back as it was written, but for what was damaged on purpose
- *	restored    nothing older than the newest durable checkpoint was restored without a stated reason, nor older than the newest that was
- *	            replicated when a node was killed
+ *	restored    nothing older than the newest durable checkpoint was restored without a stated reason, nor older than
+ *	            the newest that was replicated when a node was killed
  *	parameters  the job ended with the parameters of a run without faults
  *	hangs       each rank that was made to hang was named, and none to which nothing of the kind was done
  *	left        no process is left behind

@@ -7,8 +7,9 @@
  *	TRIGGER   = step=N | t=TIME
  *	TIME  = as in a setting, with its unit: 250ms, 1.5m
  *
- * Those that the rank plays are what no signal can do. They are handed to the rank's process in CKPT_PLAY when it is started, in its own words
- * (NAME [ ":" MILLISECONDS ] "@" STEP, separated by commas), and it plays them itself, if it knows how: ckpt-train does.
+ * Those that the rank plays are what no signal can do. They are handed to the rank's process in CKPT_PLAY when it is
+ * started, in its own words (NAME [ ":" MILLISECONDS ] "@" STEP, separated by commas), and it plays them itself, if it
+ * knows how: ckpt-train does.
  *
  * rank=any is drawn with the seed. Every fault fires at most once. */
 #ifndef CKPT_CLI_INJECT_H

@@ -91,9 +91,9 @@ struct launch {
 	struct recoveries recoveries;
 	uint32_t epoch;
 	uint64_t epoch_ns; /* when it changed, or a process was killed for hanging */
-	/* Of several nodes, while nobody beats (launch_hang.c): when the ranks were looked at early, and the last heartbeat of who was known to hang
-	 * then, 0: nobody was; the last heartbeat of who was spared, and from when on that one has its time; when
-	 * the daemon was asked whether it is at work. */
+	/* Of several nodes, while nobody beats (launch_hang.c): when the ranks were looked at early, and the last
+	 * heartbeat of who was known to hang then, 0: nobody was; the last heartbeat of who was spared, and from when on
+	 * that one has its time; when the daemon was asked whether it is at work. */
 	uint64_t hang_looked_ns, hang_known_ns, hang_spared_ns, hang_held_ns, hang_asked_ns;
 	int signals;         /* signalfd; the caller's, by launch_take_signals() */
 	uint64_t begin_ns;   /* of the launcher */
@@ -158,8 +158,8 @@ int nodes_read(const struct cli *cli, uint32_t processes, struct launch_options 
 /* The daemon has said where this node is. */
 void nodes_welcomed(struct launch *launch);
 
-/* launch_stay.c: of a job on several nodes, whose world does not change. The loss of a rank elsewhere may need those that have finished here: the
- * launcher stays as long as there is a daemon that will say when none is at work any more. */
+/* launch_stay.c: of a job on several nodes, whose world does not change. The loss of a rank elsewhere may need those that
+ * have finished here: the launcher stays as long as there is a daemon that will say when none is at work any more. */
 /* All have finished here, and it stays. */
 bool stay_wanted(const struct launch *launch);
 void stay_tick(struct launch *launch, uint64_t now);
@@ -183,8 +183,8 @@ uint64_t hang_next(const struct launch *launch);
 
 /* launch_stop.c */
 void stop_signalled(struct launch *launch, int sig, uint64_t now);
-/* On stdin, of who attends it: a letter, T or I, is SIGTERM or SIGINT to the whole job; any other that somebody is there. The end of stdin, or
- * five minutes of silence, is SIGTERM to this launcher. */
+/* On stdin, of who attends it: a letter, T or I, is SIGTERM or SIGINT to the whole job; any other that somebody is there.
+ * The end of stdin, or five minutes of silence, is SIGTERM to this launcher. */
 void stop_hear(struct launch *launch, uint64_t now);
 void stop_begin(struct launch *launch, enum stop_stand stand, uint64_t now);
 void stop_tick(struct launch *launch, uint64_t now);

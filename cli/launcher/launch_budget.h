@@ -1,8 +1,9 @@
 /* How often processes are started again, and how soon.
  *
- * A budget bounds the losses of the whole run, or of a sliding window. One loss may end many processes: some exit when a new epoch begins, or
- * when they do not reach the lost rank any more. A loss covers each process that was there when it began and that ends before its rank has entered
- * a later epoch. A process that was started since is not covered: its end is another loss. So a job that crashes again and again uses up its budget.
+ * A budget bounds the losses of the whole run, or of a sliding window. One loss may end many processes: some exit when a
+ * new epoch begins, or when they do not reach the lost rank any more. A loss covers each process that was there when it
+ * began and that ends before its rank has entered a later epoch. A process that was started since is not covered: its end
+ * is another loss. So a job that crashes again and again uses up its budget.
  *
  * A streak counts a process's failures in a row before it
  * was at work: those are tried again more and more slowly, and given up early, since what fails before it has begun will fail
@@ -40,7 +41,8 @@ struct loss {
 bool loss_covers(const struct loss *loss, uint64_t started_ns, uint32_t entered);
 /* A process has ended of which that is not so. */
 void loss_begin(struct loss *loss, uint32_t epoch, uint64_t now);
-/* A rank of another node was lost when those here were in this epoch. True: what ended here before this was known was counted, and should not be. */
+/* A rank of another node was lost when those here were in this epoch. True: what ended here before this was known was
+ * counted, and should not be. */
 bool loss_is_elsewhere(struct loss *loss, uint32_t epoch, uint64_t now);
 
 struct streak {

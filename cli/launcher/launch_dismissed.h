@@ -1,5 +1,6 @@
-/* Dismissed: processes that a plan has left without a rank. Each gets SIGTERM and some time to end; then it is killed, with what it has started. One
- * that stays may claim its old rank from a daemon that has been restarted and knows neither, in place of who has that rank now. */
+/* Dismissed: processes that a plan has left without a rank. Each gets SIGTERM and some time to end; then it is killed,
+ * with what it has started. One that stays may claim its old rank from a daemon that has been restarted and knows
+ * neither, in place of who has that rank now. */
 #ifndef CKPT_CLI_LAUNCH_DISMISSED_H
 #define CKPT_CLI_LAUNCH_DISMISSED_H
 

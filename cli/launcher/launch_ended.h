@@ -1,6 +1,7 @@
-/* Ended: processes of ranks that the launcher finds ended at the same time. They are reaped all, and only then judged, the likeliest cause first: a loss
- * is told, counted and given up in the name of the rank that comes first, and the order in which the kernel hands them out says nothing. One that is
- * killed has ended before those that the daemon tells of it: whoever finds these finds it, too. */
+/* Ended: processes of ranks that the launcher finds ended at the same time. They are reaped all, and only then judged,
+ * the likeliest cause first: a loss is told, counted and given up in the name of the rank that comes first, and the order
+ * in which the kernel hands them out says nothing. One that is killed has ended before those that the daemon tells of it:
+ * whoever finds these finds it, too. */
 #ifndef CKPT_CLI_LAUNCH_ENDED_H
 #define CKPT_CLI_LAUNCH_ENDED_H
 

@@ -33,7 +33,8 @@ const struct held *held_find(const struct held_all *all, uint32_t rank);
 
 /* Until when no heartbeat is to be expected of the rank, says its daemon (ckptd/job/apart.h); 0: it says nothing. */
 uint64_t held_apart(const struct held_all *all, uint32_t rank);
-/* The rank that all wait for in the epoch that ranks here have entered, says the daemon; it may be on another node. False: it says nothing. */
+/* The rank that all wait for in the epoch that ranks here have entered, says the daemon; it may be on another node.
+ * False: it says nothing. */
 bool held_named(const struct held_all *all, uint32_t *rank);
 /* False: no arena, or no heartbeat in it. */
 bool held_look(const struct held_all *all, uint32_t rank, struct flight_view *view);
@@ -44,7 +45,8 @@ uint32_t held_entered(const struct held_all *all, uint32_t rank);
 uint32_t held_newest_entered(const struct held_all *all);
 /* The epoch that the daemon told, or a later one that a rank has entered since this launcher holds its arena; 0: no arena is held. */
 uint32_t held_epoch_known(const struct held_all *all, uint32_t told);
-/* Whether any of them has been in the job: it has entered an epoch or, by a library that does not tell, come to work. Until then it sees no wish. */
+/* Whether any of them has been in the job: it has entered an epoch or, by a library that does not tell, come to work.
+ * Until then it sees no wish. */
 bool held_any_joined(const struct held_all *all);
 /* Whether it has begun a save since. */
 bool held_saves(const struct held_all *all, uint32_t rank, uint64_t since_ns);

@@ -1,5 +1,5 @@
-/* A bad cable, in user space: a thread carries frames between two network devices, and loses or delays some. It needs no more of the kernel than
- * packet sockets, where netem would be a module that few have. */
+/* A bad cable, in user space: a thread carries frames between two network devices, and loses or delays some. It needs no
+ * more of the kernel than packet sockets, where netem would be a module that few have. */
 #ifndef CKPT_CLI_NETWORK_CABLE_H
 #define CKPT_CLI_NETWORK_CABLE_H
 

@@ -1,8 +1,8 @@
-/* The network of the nodes of a campaign: a network namespace of each node, with a cable (a veth pair) to a bridge in one more. Node K has the
- * address 10.77.0.(K+1).
+/* The network of the nodes of a campaign: a network namespace of each node, with a cable (a veth pair) to a bridge in one
+ * more. Node K has the address 10.77.0.(K+1).
  *
- * No namespace has a name, so it lives as long as this process or one that runs in it. However a campaign ends, nothing of it stays: what is in
- * a namespace goes with it, the cables too. Needs root and `ip` of iproute2. One thread. */
+ * No namespace has a name, so it lives as long as this process or one that runs in it. However a campaign ends, nothing
+ * of it stays: what is in a namespace goes with it, the cables too. Needs root and `ip` of iproute2. One thread. */
 #ifndef CKPT_CLI_NETWORK_NET_H
 #define CKPT_CLI_NETWORK_NET_H
 

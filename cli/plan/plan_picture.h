@@ -1,5 +1,5 @@
-/* The picture of a plan: one SVG that stands alone, in light and dark. Above, the goodput at each interval, by formula, with what was simulated
- * at those of the plan and of the synchronous saves; below, where the time of both goes. */
+/* The picture of a plan: one SVG that stands alone, in light and dark. Above, the goodput at each interval, by formula,
+ * with what was simulated at those of the plan and of the synchronous saves; below, where the time of both goes. */
 #ifndef CKPT_CLI_PLAN_PICTURE_H
 #define CKPT_CLI_PLAN_PICTURE_H
 

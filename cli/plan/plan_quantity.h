@@ -7,8 +7,8 @@
 #define QUANTITY_TIME_MIN 1e-6
 #define QUANTITY_TIME_MAX (1e6 * 365.25 * 86400)
 
-/* Bytes, or bytes a second with "/s" behind. kB, MB, GB, TB and PB are powers of 1000; K, M, G, T, P and KiB, MiB, … of 1024. -EINVAL: no such
- * unit, or out of range. */
+/* Bytes, or bytes a second with "/s" behind. kB, MB, GB, TB and PB are powers of 1000; K, M, G, T, P and KiB, MiB, … of
+ * 1024. -EINVAL: no such unit, or out of range. */
 int quantity_bytes(const char *text, double *bytes);
 /* Seconds: ms, s, m, h, d, w, y (365.25 days). A number alone: seconds. */
 int quantity_time(const char *text, double *seconds);

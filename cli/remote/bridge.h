@@ -1,5 +1,5 @@
-/* Connections to a daemon's socket, carried over the stdin and stdout of a remote shell: frames with the number of their connection. Descriptors
- * do not pass; neither the status of a daemon nor an order needs any.
+/* Connections to a daemon's socket, carried over the stdin and stdout of a remote shell: frames with the number of their
+ * connection. Descriptors do not pass; neither the status of a daemon nor an order needs any.
  *
  *	record:  {u32 connection, u32 kind, u32 type, u32 seq, u32 len} and len bytes; kind: BRIDGE_FRAME or BRIDGE_CLOSED
  *

@@ -6,8 +6,8 @@
 
 enum { ENVIRONMENT_TEXT_MAX = PATH_MAX + 32 };
 
-/* This environment without variables of ckpt, but for the device and the configuration, and with these, "NAME=VALUE", which are the caller's.
- * free() it. NULL: no memory. */
+/* This environment without variables of ckpt, but for the device and the configuration, and with these, "NAME=VALUE",
+ * which are the caller's. free() it. NULL: no memory. */
 char **environment_with(char *const *set, int n);
 
 #endif

@@ -8,14 +8,15 @@
 /* Every process of a campaign on a host has it in its environment: by it those that are left are found. */
 #define HOST_TAG "CAMPAIGN_ON_HOST"
 
-/* attend.c: TAG ALONE [NAME=VALUE…] COMMAND [ARG…]. Runs the command, and reads letters on stdin: T, I and K are SIGTERM, SIGINT and SIGKILL to
- * it, a dot says that somebody is there. It is left alone by the end of stdin, or by HOST_SILENCE_NS without a letter: that is as the letter ALONE,
- * and later SIGKILL. Ends when all processes below it have ended, with the status of the command, or with 128 and the signal. */
+/* attend.c: TAG ALONE [NAME=VALUE…] COMMAND [ARG…]. Runs the command, and reads letters on stdin: T, I and K are SIGTERM,
+ * SIGINT and SIGKILL to it, a dot says that somebody is there. It is left alone by the end of stdin, or by
+ * HOST_SILENCE_NS without a letter: that is as the letter ALONE, and later SIGKILL. Ends when all processes below it have
+ * ended, with the status of the command, or with 128 and the signal. */
 int host_run(struct cli *cli);
 #define HOST_SILENCE_NS (300 * CLOCK_NS_PER_S)
 
-/* bridge_ends.c: SOCKET. Carries what stdin has for the daemon there, and the daemon's answers to stdout. Ends, too, when neither has had anything
- * for HOST_SILENCE_NS: of a way that is cut silently nobody hears. */
+/* bridge_ends.c: SOCKET. Carries what stdin has for the daemon there, and the daemon's answers to stdout. Ends, too, when
+ * neither has had anything for HOST_SILENCE_NS: of a way that is cut silently nobody hears. */
 int host_bridge(struct cli *cli);
 /* bridge_ends.c: SOCKET COMMAND [ARG…]. The other end, on this machine: listens there, and reaches the first end by the command. */
 int host_serve(struct cli *cli);

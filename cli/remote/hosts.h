@@ -35,8 +35,8 @@ struct hosts {
 int hosts_parse(const struct cli *cli, struct hosts *hosts);
 void hosts_free(struct hosts *hosts);
 
-/* The token of the folder, that is made where it is missing; then whether each host can be a node. An exit code: it names the host, and says what
- * to do. */
+/* The token of the folder, that is made where it is missing; then whether each host can be a node. An exit code: it names
+ * the host, and says what to do. */
 int hosts_check(struct hosts *hosts, const char *folder);
 /* What is left of the campaign on the host, or how it came that this is not known: false, with the text. */
 bool hosts_nothing_left(const struct hosts *hosts, uint32_t k, char *text, size_t size);
@@ -45,16 +45,18 @@ bool hosts_nothing_left(const struct hosts *hosts, uint32_t k, char *text, size_
 char *hosts_socket(const struct hosts *hosts, uint32_t k, const char *name, char dst[HOSTS_SOCKET_MAX]);
 char *hosts_tag(const struct hosts *hosts, uint32_t k, char dst[HOSTS_TAG_MAX]);
 
-/* A line for the remote shell: this program, and these words; tagged: as one of the campaign's that must not be left. free() it. NULL: no memory. */
+/* A line for the remote shell: this program, and these words; tagged: as one of the campaign's that must not be left.
+ * free() it. NULL: no memory. */
 char *hosts_line(const struct hosts *hosts, uint32_t k, bool tagged, const char *const *words, size_t n);
-/* Runs a command there until it ends; log: its stdout and stderr. alone: what a lost way to it means. *in: takes letters; both as `host run` has them. */
+/* Runs a command there until it ends; log: its stdout and stderr. alone: what a lost way to it means. *in: takes letters;
+ * both as `host run` has them. */
 int hosts_start(const struct hosts *hosts, uint32_t k, char alone, char *const *set, int nset, char *const *argv,
 		int log, struct proc *proc, int *in, struct err *err);
 /* A letter to it. */
 void hosts_tell(int in, char letter);
 
-/* The last line that this program says there, within the time; `beat` is called meanwhile, each second at least. The exit status, or -errno: it is
- * not known. The last line on stderr is in err. */
+/* The last line that this program says there, within the time; `beat` is called meanwhile, each second at least. The exit
+ * status, or -errno: it is not known. The last line on stderr is in err. */
 int hosts_ask(const struct hosts *hosts, uint32_t k, const char *const *words, size_t n, uint64_t within_ns,
 	      void (*beat)(void *arg), void *arg, char said[HOSTS_SAID_MAX], struct err *err);
 

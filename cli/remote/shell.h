@@ -1,5 +1,6 @@
-/* The remote shell: what runs a command on another machine. It is called with the host and one command, which is for a POSIX shell; it passes
- * stdin, stdout and stderr on, and ends with the status of the command, or with SHELL_BROKE when the way there broke. */
+/* The remote shell: what runs a command on another machine. It is called with the host and one command, which is for a
+ * POSIX shell; it passes stdin, stdout and stderr on, and ends with the status of the command, or with SHELL_BROKE when
+ * the way there broke. */
 #ifndef CKPT_CLI_REMOTE_SHELL_H
 #define CKPT_CLI_REMOTE_SHELL_H
 

@@ -1,6 +1,7 @@
-/* Small tensors and strided rows, gathered: one kernel on the caller's stream, in front of the digests, packs them into a buffer of the device, and the
- * copy engine takes them from there. So no kernel stands between the copies of a capture, where it would wait for its turn on a GPU that the training
- * fills. The buffer, the room, is bounded; plans of a device share it and take turns: a launch that fills it waits for the last copy out of it. */
+/* Small tensors and strided rows, gathered: one kernel on the caller's stream, in front of the digests, packs them into a
+ * buffer of the device, and the copy engine takes them from there. So no kernel stands between the copies of a capture,
+ * where it would wait for its turn on a GPU that the training fills. The buffer, the room, is bounded; plans of a device
+ * share it and take turns: a launch that fills it waits for the last copy out of it. */
 #ifndef CKPT_KERNELS_CUDA_GATHER_H
 #define CKPT_KERNELS_CUDA_GATHER_H
 

@@ -11,8 +11,8 @@ struct cuda_allocation {
 	size_t size;
 };
 
-/* Adds the n simplified spans, but empty ones, to the *nout in `out`, of which those from `first` on may be continued. known: the allocation
- * that was asked for last. The device is entered. */
+/* Adds the n simplified spans, but empty ones, to the *nout in `out`, of which those from `first` on may be continued.
+ * known: the allocation that was asked for last. The device is entered. */
 int cuda_merge(struct device *dev, const struct span *spans, size_t n, struct span *out, size_t first, size_t *nout,
 	       struct cuda_allocation *known, struct err *err);
 

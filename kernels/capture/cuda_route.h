@@ -1,6 +1,6 @@
-/* A route: the way of some spans into packed memory (the arena, or a staging buffer of the device). The copy engine takes what it can move
- * in one call and is worth a call, and what was gathered (cuda_gather.h). Of the rest, for which there was no room, a kernel packs all that lies
- * between two steps of the counter with one launch. */
+/* A route: the way of some spans into packed memory (the arena, or a staging buffer of the device). The copy engine takes
+ * what it can move in one call and is worth a call, and what was gathered (cuda_gather.h). Of the rest, for which there
+ * was no room, a kernel packs all that lies between two steps of the counter with one launch. */
 #ifndef CKPT_KERNELS_CUDA_ROUTE_H
 #define CKPT_KERNELS_CUDA_ROUTE_H
 

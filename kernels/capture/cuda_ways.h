@@ -1,5 +1,5 @@
-/* The ways of a plan's spans: the table by which they are digested, and the routes of those that are copied. All of it depends on where the spans
- * stand; a plan that is bound anew takes new ways. */
+/* The ways of a plan's spans: the table by which they are digested, and the routes of those that are copied. All of it
+ * depends on where the spans stand; a plan that is bound anew takes new ways. */
 #ifndef CKPT_KERNELS_CUDA_WAYS_H
 #define CKPT_KERNELS_CUDA_WAYS_H
 

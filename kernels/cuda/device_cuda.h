@@ -2,8 +2,10 @@
  *
  * A launch, with the streams that it touches ("copies" is the device's own side stream):
  *
- *	caller's   … work ─ [gather what is small] ─ record begun ─ [digest sources] ─ record digested ─ …      wait read (fence) ─ optimiser
- *	copies     wait begun ─ for each group: (copies of a granule, write progress)…, record read ─ wait digested ─ write done ─ record copied
+ *	caller's   … work ─ [gather what is small] ─ record begun ─ [digest sources] ─ record digested ─ …
+ *	           … wait read (fence) ─ optimiser
+ *	copies     wait begun ─ for each group: (copies of a granule, write progress)…, record read
+ *	           ─ wait digested ─ write done ─ record copied
  *
  * Of a group that is held (cuda_held.h) there is, in the place of its copies: wait digested ─ pack what has changed ─ write progress.
  *

@@ -4,9 +4,9 @@
 
 #include "span/span.h"
 
-/* Copies all spans into the arena, but for leaves that it holds. Every leaf of the source is digested before its bytes reach the
- * arena, so that what is damaged or torn on the way differs from its digest. Witnesses are digested after them. bounce: LEAF_SIZE bytes. Stops within a leaf once *cancel is
- * set: -ECANCELED. */
+/* Copies all spans into the arena, but for leaves that it holds. Every leaf of the source is digested before its bytes
+ * reach the arena, so that what is damaged or torn on the way differs from its digest. Witnesses are digested after them.
+ * bounce: LEAF_SIZE bytes. Stops within a leaf once *cancel is set: -ECANCELED. */
 int host_capture(const struct span_list *list, void *base, uint64_t granule, const struct capture_target *target,
 		 void *bounce, const _Atomic bool *cancel);
 

@@ -1,5 +1,5 @@
-/* One call of a restore: spans that are put on the device, piece by piece, and what their pieces are compared with. It lives until the last of
- * its pieces has been awaited. For cuda_restore.c only. */
+/* One call of a restore: spans that are put on the device, piece by piece, and what their pieces are compared with. It
+ * lives until the last of its pieces has been awaited. For cuda_restore.c only. */
 #ifndef CKPT_KERNELS_CUDA_LOAD_H
 #define CKPT_KERNELS_CUDA_LOAD_H
 

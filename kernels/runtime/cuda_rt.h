@@ -49,7 +49,8 @@ struct cuda_rt {
 	int (*traits)(struct cuda_rt *rt, int ordinal, struct rt_traits *traits);
 	/* The most that copy2d of the current device takes as a pitch. */
 	int (*pitch_max)(struct cuda_rt *rt, size_t *bytes);
-	/* Pins memory, which was not, for all devices, and maps it at its own address. Nothing copies to or from it when it is unregistered. */
+	/* Pins memory, which was not, for all devices, and maps it at its own address. Nothing copies to or from it when
+	 * it is unregistered. */
 	int (*host_register)(struct cuda_rt *rt, void *base, size_t size);
 	int (*host_unregister)(struct cuda_rt *rt, void *base);
 
@@ -94,8 +95,9 @@ struct cuda_rt {
 	/* The allocation that this memory of the current device stands in, which no copy may leave. *size 0: the driver knows of none. */
 	int (*allocation)(struct cuda_rt *rt, const void *memory, void **base, size_t *size);
 
-	/* The kernels of gpu_kernels.h; leaves and base are registered memory or the device's, changed is the device's. wide: by all of the device, to its own
-	 * memory; else by as little as fills the bus. All NULL: this runtime has none, and the device says that it makes no source digests. */
+	/* The kernels of gpu_kernels.h; leaves and base are registered memory or the device's, changed is the device's.
+	 * wide: by all of the device, to its own memory; else by as little as fills the bus. All NULL: this runtime has
+	 * none, and the device says that it makes no source digests. */
 	int (*digest)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,
 		      uint64_t units, uint64_t *leaves, uint8_t *changed);
 	int (*pack)(struct cuda_rt *rt, struct rt_stream *stream, const struct gpu_table *table, uint64_t first,

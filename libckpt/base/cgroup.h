@@ -11,8 +11,8 @@ uint64_t cgroup_memory_limit(void);
 /* The same for a list of groups in the form of /proc/self/cgroup and a tree like /sys/fs/cgroup. */
 uint64_t cgroup_memory_limit_of(const char *list_path, const char *tree);
 
-/* Processes that the kernel has killed for lack of memory in the group that this process is in; version 2: and in all below it. So far: it only
- * grows. 0 also where it cannot be seen. */
+/* Processes that the kernel has killed for lack of memory in the group that this process is in; version 2: and in all
+ * below it. So far: it only grows. 0 also where it cannot be seen. */
 uint64_t cgroup_memory_kills(void);
 uint64_t cgroup_memory_kills_of(const char *list_path, const char *tree);
 

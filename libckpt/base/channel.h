@@ -42,8 +42,9 @@ int channel_recv(int sock, struct frame *f, uint64_t deadline);
 int frame_take_fd(struct frame *f, int index); /* -EBADMSG when there is none */
 void frame_free(struct frame *f);
 
-/* Who is at the other end (SO_PEERCRED). pid is negative for a process of another PID namespace, which has no number here: by it alone it
- * is told from others, since Linux 6.9; 0 before that. -EPERM, and a line of the log: its user cannot be told from others (user_namespace.h). */
+/* Who is at the other end (SO_PEERCRED). pid is negative for a process of another PID namespace, which has no number
+ * here: by it alone it is told from others, since Linux 6.9; 0 before that. -EPERM, and a line of the log: its user
+ * cannot be told from others (user_namespace.h). */
 struct peer {
 	pid_t pid;
 	uid_t uid;

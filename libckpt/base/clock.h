@@ -14,7 +14,8 @@ uint64_t clock_now(void);
 /* Nanoseconds since the Unix epoch, for records that people read. Never used to order events. */
 uint64_t clock_wall(void);
 
-/* A fault on purpose, of this process: the time of day is so far ahead, or behind where that is negative; 0: it is right again. Thread-safe. */
+/* A fault on purpose, of this process: the time of day is so far ahead, or behind where that is negative; 0: it is right
+ * again. Thread-safe. */
 void clock_wall_jump(int64_t ahead_ns);
 
 /* Milliseconds from now to a deadline, rounded up, at least 0, for poll(2). */

@@ -33,8 +33,9 @@ struct interval interval_choose(double cost, double mtbf, double most, const str
 /* Rounded up to whole units, at least one. */
 double interval_whole(double seconds, double unit);
 
-/* What is assumed of failures before any was seen; also the defaults of `ckpt plan`. A node of 8 GPUs: 419 failures in 54 days on 16,384 GPUs,
- * as published for Llama 3 (docs/examples/campaigns/llama3-2024.csv). Outages take the memory of all nodes: assumed, not measured. */
+/* What is assumed of failures before any was seen; also the defaults of `ckpt plan`. A node of 8 GPUs: 419 failures in 54
+ * days on 16,384 GPUs, as published for Llama 3 (docs/examples/campaigns/llama3-2024.csv). Outages take the memory of all
+ * nodes: assumed, not measured. */
 #define INTERVAL_DAY 86400.0
 #define INTERVAL_NODE_MTBF (264 * INTERVAL_DAY)
 #define INTERVAL_OUTAGE_MTBF (90 * INTERVAL_DAY)

@@ -7,8 +7,8 @@
 enum log_format { LOG_TEXT, LOG_JSON };
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* Reads CKPT_LOG=error|warn|info|debug; an unknown word is reported and leaves the default (info); and CKPT_LOG_FORMAT=text|json. The name (static
- * storage) is printed in each line; NULL prints none. */
+/* Reads CKPT_LOG=error|warn|info|debug; an unknown word is reported and leaves the default (info); and
+ * CKPT_LOG_FORMAT=text|json. The name (static storage) is printed in each line; NULL prints none. */
 void log_init(const char *name);
 /* Another name from now on; static storage, as log_init's. */
 void log_set_name(const char *name);

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Decimal digits from the first character to the last: a sign, a blank, "0x" or nothing is no number. false: it is none, or above `most`; *out
- * is 0 then. */
+/* Decimal digits from the first character to the last: a sign, a blank, "0x" or nothing is no number. false: it is none,
+ * or above `most`; *out is 0 then. */
 bool number_parse(const char *text, uint64_t most, uint64_t *out);
 
 #endif

@@ -2,7 +2,8 @@
  *
  *	default < configuration file < environment < flag
  *
- * and within the files [job NAME] over [job PATTERN] over [job] (and so for users); among equals what was read last. Read once, then only looked at. */
+ * and within the files [job NAME] over [job PATTERN] over [job] (and so for users); among equals what was read last. Read
+ * once, then only looked at. */
 #ifndef CKPT_CONFIG_SOURCES_H
 #define CKPT_CONFIG_SOURCES_H
 

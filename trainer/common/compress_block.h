@@ -1,6 +1,6 @@
 /*
- * One block of packed gradients (compress.h): the same arithmetic, bit for bit, on the host and in kernels. What is added up is so in the order
- * of the elements, and no product is joined with a sum.
+ * One block of packed gradients (compress.h): the same arithmetic, bit for bit, on the host and in kernels. What is added
+ * up is so in the order of the elements, and no product is joined with a sum.
  */
 #ifndef CKPT_TRAINER_COMPRESS_BLOCK_H
 #define CKPT_TRAINER_COMPRESS_BLOCK_H

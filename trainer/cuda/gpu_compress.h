@@ -1,5 +1,5 @@
-/* Packed gradients on the device: what compress.h does on the host, with the same bits. Plain C; calls put the kernel on the stream and return 0 or
- * the vendor's code. */
+/* Packed gradients on the device: what compress.h does on the host, with the same bits. Plain C; calls put the kernel on
+ * the stream and return 0 or the vendor's code. */
 #ifndef CKPT_TRAINER_GPU_COMPRESS_H
 #define CKPT_TRAINER_GPU_COMPRESS_H
 

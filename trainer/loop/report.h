@@ -1,5 +1,6 @@
-/* The file of --report: one JSON object per line, each appended by one write, so that all ranks may share the file. Each has the
- * rank, the process that wrote it and "at_ns", nanoseconds since 1970 when it did: behind the first step of an entry, or the fence of a save. */
+/* The file of --report: one JSON object per line, each appended by one write, so that all ranks may share the file. Each
+ * has the rank, the process that wrote it and "at_ns", nanoseconds since 1970 when it did: behind the first step of an
+ * entry, or the fence of a save. */
 #ifndef CKPT_TRAINER_REPORT_H
 #define CKPT_TRAINER_REPORT_H
 

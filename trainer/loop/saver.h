@@ -64,8 +64,8 @@ void saver_doubt(struct saver *saver);
 void saver_forget(struct saver *saver);
 
 /*
- * The last save (-EUCLEAN, on all ranks: replicas differ): waits for those before it, then until this one is on storage (or in memory, where only that is wanted or
- * possible).
+ * The last save (-EUCLEAN, on all ranks: replicas differ): waits for those before it, then until this one is on storage
+ * (or in memory, where only that is wanted or possible).
  * 0, -ESTALE, or why it is not safe. Without schedules there is none.
  */
 int saver_finish(struct saver *saver, uint64_t step);

@@ -35,9 +35,9 @@ void step_free(struct step *step);
 /*
  * Runs one step: on 0 the state is that after the update, equal to what any other run with this seed and world size has
  * there, bit for bit. *stop tells whether this rank wants to end, on return whether any does: the same on all ranks.
- * -EUCLEAN, on all ranks: some rank has heard that replicas differed in a save: the state comes from that, and is left as it is.
- * -ESTALE (communicator.why or saver.why): the epoch is over and the state is garbage; -ENOTRECOVERABLE (device->why or communicator.why); or
- * another error.
+ * -EUCLEAN, on all ranks: some rank has heard that replicas differed in a save: the state comes from that, and is left as
+ * it is. -ESTALE (communicator.why or saver.why): the epoch is over and the state is garbage; -ENOTRECOVERABLE
+ * (device->why or communicator.why); or another error.
  */
 int step_run(struct step *step, bool *stop);
 

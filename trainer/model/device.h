@@ -40,8 +40,9 @@ const char *device_failure_text(enum device_failure failure);
 struct device device_host(void);
 
 /*
- * Waits until all work is done. 0; -ENOTRECOVERABLE and why: the context is lost, or the work has not ended by the deadline, or not
- * within three times what work has taken so far (a second at least) after the cancel descriptor (-1: none) became readable, which nothing but the end of this process mends.
+ * Waits until all work is done. 0; -ENOTRECOVERABLE and why: the context is lost, or the work has not ended by the
+ * deadline, or not within three times what work has taken so far (a second at least) after the cancel descriptor (-1:
+ * none) became readable, which nothing but the end of this process mends.
  */
 int device_wait(struct device *device, int cancel_fd, int64_t deadline);
 

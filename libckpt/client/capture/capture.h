@@ -34,8 +34,8 @@ struct capture_cursor {
 /* Which slots can be captured to; capture_slots.c. */
 struct capture_slots {
 	_Atomic bool ready[ARENA_SLOTS_MAX];
-	/* Held while plans are made, launched, or end, and while state is restored: a device wants to be called by one thread at a time. Not for
-	 * fences. Before `lock` of struct capture. */
+	/* Held while plans are made, launched, or end, and while state is restored: a device wants to be called by one
+	 * thread at a time. Not for fences. Before `lock` of struct capture. */
 	pthread_mutex_t devices;
 	pthread_t thread; /* makes those ready that the join has left */
 	bool started;
@@ -81,8 +81,8 @@ void capture_slots_detach(struct capture *c, struct capture_device *d);
 /* Whether it can be captured to. Who waits for one that is not is woken as by the daemon. */
 bool capture_slot_ready(const struct capture *c, uint32_t slot);
 
-/* capture_moves.c. Tells the devices of a slot's plans where the pieces stand that have moved since the plans followed last, if that is known. *known:
- * whether all is done, or has failed; else all spans are to be told. */
+/* capture_moves.c. Tells the devices of a slot's plans where the pieces stand that have moved since the plans followed
+ * last, if that is known. *known: whether all is done, or has failed; else all spans are to be told. */
 int capture_plans_move(struct capture *c, const struct table *table, uint32_t slot, bool *known, struct err *err);
 
 /* capture_plans.c. One span of a layout's piece, or of a witness, as it stands now. */

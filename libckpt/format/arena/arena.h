@@ -3,8 +3,8 @@
  *
  *	[0, ARENA_HEAD)                  struct arena_head
  *	[table_at, +table_len)           registration and layout of this rank, encoded (written once by the daemon)
- *	[leaves_at, + slots × (nleaves + nwitnesses) × 8)  per slot: the source digests, born where the state lives, and behind them those of
- *	                                 replicas that others capture (witness.h; written by the rank)
+ *	[leaves_at, + slots × (nleaves + nwitnesses) × 8)  per slot: the source digests, born where the state lives, and
+ *	                                 behind them those of replicas that others capture (witness.h; written by the rank)
  *	[slots_at, + slots × slot_size)  per slot: the captured pieces, packed as in the files (see layout.h)
  *
  * Who writes what: each field says it. The daemon reads everything in here as the word of an untrusted process: it copies, checks
@@ -59,8 +59,8 @@ struct arena_slot {
 	/* daemon, before it frees the slot: 1: what was captured or restored still stands in it, every byte found to match the leaf table;
 	 * rank: 0 when it has taken it. So a capture can leave out what is there already. */
 	_Atomic uint32_t intact;
-	/* rank, and daemon where it fills the slot out of memory: the epoch in which the state began without a restore; what was restored from
-	 * memory has begun where that began. 0: it came from storage, or nobody told */
+	/* rank, and daemon where it fills the slot out of memory: the epoch in which the state began without a restore;
+	 * what was restored from memory has begun where that began. 0: it came from storage, or nobody told */
 	uint32_t began;
 	_Alignas(64) _Atomic uint64_t progress; /* device: bytes that have arrived, a prefix of the pieces in
 						 * the order of the layout */
@@ -88,9 +88,10 @@ enum late_phase {
 	LATE_COPY, /* captured, and it is copied to other nodes, if no newer one is before; LATE_NOBODY then: it is not */
 };
 
-/* Written by the daemon under a sequence lock: odd while it changes. The ring is searched by (epoch, step), epoch 0: unused. An entry
- * appears when the daemon first sees the snapshot. A new one takes the place of the one that has not changed for longest, but never of one that is
- * on its way to storage (arena_status_stays). So an outcome stays until those of 32 other snapshots have changed, however late it came. */
+/* Written by the daemon under a sequence lock: odd while it changes. The ring is searched by (epoch, step), epoch 0:
+ * unused. An entry appears when the daemon first sees the snapshot. A new one takes the place of the one that has not
+ * changed for longest, but never of one that is on its way to storage (arena_status_stays). So an outcome stays until
+ * those of 32 other snapshots have changed, however late it came. */
 struct arena_status {
 	_Atomic uint32_t
 		seq; /* each change takes numbers above all in the ring, modulo 2^32: they tell the order of the changes */
@@ -165,8 +166,9 @@ struct arena_fault {
 	_Atomic uint32_t ms;
 };
 
-/* Which steps are saved (ckpt_due; format/arena/schedule.h). Written by the daemon under a sequence lock, as arena_status: a ring, by number.
- * Of one epoch and number all nodes of the job have the same content, ever. Epoch 0: unused. */
+/* Which steps are saved (ckpt_due; format/arena/schedule.h). Written by the daemon under a sequence lock, as
+ * arena_status: a ring, by number. Of one epoch and number all nodes of the job have the same content, ever. Epoch 0:
+ * unused. */
 enum { ARENA_SCHEDULES = 8 };
 struct arena_schedule {
 	_Atomic uint32_t seq, epoch, number;
@@ -188,8 +190,9 @@ struct arena_waited {
 	_Atomic uint64_t seq, ns;
 };
 
-/* Written by the rank: the losses that it has handed over last (ckpt_beat_loss; format/arena/losses.h), each under a sequence lock. A ring, by
- * number: the number of the one in losses[i] is seq / 2 - 1, and odd while it changes. Unused where the library is older. */
+/* Written by the rank: the losses that it has handed over last (ckpt_beat_loss; format/arena/losses.h), each under a
+ * sequence lock. A ring, by number: the number of the one in losses[i] is seq / 2 - 1, and odd while it changes. Unused
+ * where the library is older. */
 enum { ARENA_LOSSES = 32 };
 struct arena_loss {
 	_Atomic uint64_t seq, step;
@@ -232,8 +235,8 @@ struct arena_head {
 	_Alignas(64) struct arena_health_mark health_marks[ARENA_HEALTH_MARKS]; /* unused where the daemon is older */
 	_Alignas(64) struct arena_left_out left_out;
 	_Alignas(64) struct arena_fault fault; /* unused where the daemon is older */
-	/* daemon: so many bytes from the beginning are in memory, in pages as large as they will be; all, where no more is done about it. It wakes who
-	 * waits. Unused where the daemon is older. */
+	/* daemon: so many bytes from the beginning are in memory, in pages as large as they will be; all, where no more
+	 * is done about it. It wakes who waits. Unused where the daemon is older. */
 	_Alignas(64) _Atomic uint64_t settled;
 	_Atomic uint32_t pinning; /* rank: it waits for that, and the daemon is not to put it off */
 	_Alignas(64) struct arena_schedule schedules[ARENA_SCHEDULES]; /* unused where the daemon is older */
@@ -241,10 +244,11 @@ struct arena_head {
 	_Atomic uint32_t schedules_kept;         /* daemon: 1: it answers what is asked; 0: it is older */
 	_Alignas(64) struct arena_waited waited; /* unused where the library is older; stays where the daemon is */
 	_Alignas(64) struct arena_losses losses; /* the same */
-	/* daemon: until then no heartbeat is to be expected (ckptd/job/apart.h), ns of CLOCK_MONOTONIC; 0: it was always. Unused where the daemon is older. */
+	/* daemon: until then no heartbeat is to be expected (ckptd/job/apart.h), ns of CLOCK_MONOTONIC; 0: it was always.
+	 * Unused where the daemon is older. */
 	_Alignas(64) _Atomic uint64_t apart_ns;
-	/* daemon: the rank that all others of the job wait for (ckptd/job/standstill.h), as arena_named(); 0: none is known. Unused where the daemon is
-	 * older. */
+	/* daemon: the rank that all others of the job wait for (ckptd/job/standstill.h), as arena_named(); 0: none is
+	 * known. Unused where the daemon is older. */
 	_Atomic uint64_t named;
 };
 

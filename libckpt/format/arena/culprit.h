@@ -1,6 +1,7 @@
-/* Culprit: for which rank the others wait, by their flight records. A rank that hangs makes all others wait in their next collective, so that
- * soon none has a heartbeat. The one to blame is who is stopped, else who is in no collective, else who is in an earlier one (of those in none: was
- * in last), else who is in another operation or size than most, else who is at an earlier step or fell silent first. */
+/* Culprit: for which rank the others wait, by their flight records. A rank that hangs makes all others wait in their next
+ * collective, so that soon none has a heartbeat. The one to blame is who is stopped, else who is in no collective, else
+ * who is in an earlier one (of those in none: was in last), else who is in another operation or size than most, else who
+ * is at an earlier step or fell silent first. */
 #ifndef CKPT_FORMAT_CULPRIT_H
 #define CKPT_FORMAT_CULPRIT_H
 
@@ -17,8 +18,8 @@ enum { CULPRIT_TEXT_MAX = 320 };
 
 /* First of all, and again when anything has changed. Leaves them in the order of their ranks. In n log n: a job may have many thousands. */
 void culprit_count(struct suspect *all, uint32_t n);
-/* Among those whose last heartbeat was at silent_ns or before: who beat later is not to blame, though the first to be overdue may be one that
- * waits for another. NULL: there is none. */
+/* Among those whose last heartbeat was at silent_ns or before: who beat later is not to blame, though the first to be
+ * overdue may be one that waits for another. NULL: there is none. */
 const struct suspect *culprit_find(const struct suspect *all, uint32_t n, uint64_t silent_ns);
 /* It can be told from the others: they are not all at the same. */
 bool culprit_stands_out(const struct suspect *all, uint32_t n, const struct suspect *culprit);

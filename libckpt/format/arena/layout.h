@@ -8,13 +8,14 @@
  * nearest step of its outermost dimension longer than 1. So each share is within one leaf of the mean; a cut in a piece that
  * is not contiguous adds at most half of such a step. Blobs of a rank are never replicated, those of the job always are.
  *
- * A group is split into parts at piece boundaries: between what is of one rank, what is of the job, and what is of each replica group
- * (other nodes may hold these, too: shares.h), when its data exceeds a bound, and when its header might exceed that of safetensors readers (about
- * 150,000 pieces).
+ * A group is split into parts at piece boundaries: between what is of one rank, what is of the job, and what is of each
+ * replica group (other nodes may hold these, too: shares.h), when its data exceeds a bound, and when its header might
+ * exceed that of safetensors readers (about 150,000 pieces).
  *
- * Within a group what is replicated comes last, blobs of the job first, then by replica group; then pieces are ordered by element size (descending), then by name and position, and
- * stand without gaps, as safetensors requires. Every file's data starts at a multiple of LAYOUT_ALIGN in the slot. A tensor without elements is
- * captured as one piece of 0 bytes by the lowest local rank that registers a piece of it; other empty pieces are left out.
+ * Within a group what is replicated comes last, blobs of the job first, then by replica group; then pieces are ordered by
+ * element size (descending), then by name and position, and stand without gaps, as safetensors requires. Every file's
+ * data starts at a multiple of LAYOUT_ALIGN in the slot. A tensor without elements is captured as one piece of 0 bytes by
+ * the lowest local rank that registers a piece of it; other empty pieces are left out.
  *
  * Encoding: u32 rank, world, nfiles, npieces; per file: str group, u32 part, npieces; per piece: u32 entry, source,
  * u8 dimensions of its box (0 for a flat range), region. All else is derived. */
@@ -59,10 +60,11 @@ struct layout {
 };
 
 /* Lays out n ranks, in any order (layouts[i] belongs to regs[i]; all of one world, no rank twice). Whoever registers an
- * entry must describe it alike: other kinds, dtypes, shapes or groups under one name are -EINVAL, both sides named, as are
- * pieces of one replica group that overlap without being equal; other overlaps are -EEXIST. `job_complete` says that the
- * registrations are those of all ranks of the job: then a hole is an error too (-ENODATA), named as in region_cover.
- * -E2BIG: so many tensors or pieces that the node's manifest could not be written. On error every layouts[i] is empty. file_max: LAYOUT_FILE_MAX, or smaller in tests; a larger piece has a file of its own. */
+ * entry must describe it alike: other kinds, dtypes, shapes or groups under one name are -EINVAL, both sides named, as
+ * are pieces of one replica group that overlap without being equal; other overlaps are -EEXIST. `job_complete` says that
+ * the registrations are those of all ranks of the job: then a hole is an error too (-ENODATA), named as in region_cover.
+ * -E2BIG: so many tensors or pieces that the node's manifest could not be written. On error every layouts[i] is empty.
+ * file_max: LAYOUT_FILE_MAX, or smaller in tests; a larger piece has a file of its own. */
 int layout_make(const struct registration *const *regs, uint32_t n, bool job_complete, uint64_t file_max,
 		struct layout *layouts, struct err *err);
 void layout_free(struct layout *layout);

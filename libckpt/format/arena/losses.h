@@ -1,5 +1,5 @@
-/* Losses, as a rank hands them over in its arena (ckpt_beat_loss) and the daemon takes them from there. A loss and its step are read together
- * or not at all. Who reads too late misses some, never mixes them. */
+/* Losses, as a rank hands them over in its arena (ckpt_beat_loss) and the daemon takes them from there. A loss and its
+ * step are read together or not at all. Who reads too late misses some, never mixes them. */
 #ifndef CKPT_FORMAT_LOSSES_H
 #define CKPT_FORMAT_LOSSES_H
 

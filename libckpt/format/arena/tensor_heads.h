@@ -1,7 +1,9 @@
-/* Tensor heads: how a rank knows its tensors: each name, with its dtype and global shape. All ranks of a job must know a tensor alike, whichever pieces of it they
- * hold. Tables are compared by a digest of all heads, and head by head only where two differ. Blobs are none of them (job_blobs.h).
+/* Tensor heads: how a rank knows its tensors: each name, with its dtype and global shape. All ranks of a job must know a
+ * tensor alike, whichever pieces of it they hold. Tables are compared by a digest of all heads, and head by head only
+ * where two differ. Blobs are none of them (job_blobs.h).
  *
- * A head is listed as two numbers: hashes of the name, and of dtype and shape. Two names may have the same hash, so a difference is told in words first. */
+ * A head is listed as two numbers: hashes of the name, and of dtype and shape. Two names may have the same hash, so a
+ * difference is told in words first. */
 #ifndef CKPT_FORMAT_TENSOR_HEADS_H
 #define CKPT_FORMAT_TENSOR_HEADS_H
 
@@ -15,8 +17,8 @@ struct tensor_head {
 
 /* Of all of them, in order of their names; 0: the rank has no tensor. The table has its index, here and below. */
 uint64_t tensor_heads_digest(const struct registration *reg);
-/* Those of at most `max` entries from the `first` one on, in that order, encoded behind `out`: u64 name, u64 is. How many it has written; *next: the entry that follows;
- * 0: there is none. */
+/* Those of at most `max` entries from the `first` one on, in that order, encoded behind `out`: u64 name, u64 is. How many
+ * it has written; *next: the entry that follows; 0: there is none. */
 uint32_t tensor_heads_put(const struct registration *reg, uint32_t first, uint32_t max, struct wbuf *out,
 			  uint32_t *next);
 struct tensor_head tensor_heads_get(const uint8_t *encoded, uint32_t i);

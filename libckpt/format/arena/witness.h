@@ -1,7 +1,7 @@
-/* Witnesses: digests of all that a rank holds of replicated tensors. Of what several ranks hold alike a snapshot keeps one copy, cut out of
- * all of them, so that none of its digests says whether they are alike. So each rank digests the whole of each such piece, leaf by leaf as in
- * digest.h, when it captures its share; the leaves stand in the slot's table of leaves, behind those of what is captured. A piece that the
- * rank captures whole has its leaves there already.
+/* Witnesses: digests of all that a rank holds of replicated tensors. Of what several ranks hold alike a snapshot keeps
+ * one copy, cut out of all of them, so that none of its digests says whether they are alike. So each rank digests the
+ * whole of each such piece, leaf by leaf as in digest.h, when it captures its share; the leaves stand in the slot's table
+ * of leaves, behind those of what is captured. A piece that the rank captures whole has its leaves there already.
  *
  * Ranks are compared that hold a set alike: all pieces that are registered under one replica group, with the same names, types, shapes and
  * regions. What they are is a pure function of registration and layout, the same in the rank and in the daemon. */

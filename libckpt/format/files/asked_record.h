@@ -1,5 +1,5 @@
-/* Asked record: what was asked of a job, and holds until it is taken back or the job has ended. It is a part of the record of the job's epoch
- * (files/marks.h):
+/* Asked record: what was asked of a job, and holds until it is taken back or the job has ended. It is a part of the
+ * record of the job's epoch (files/marks.h):
  *
  *   "halt":{"number","when","before"}   "when" is "now", "after-next" or "before"; without it what was asked before is taken back
  *   "drained":[NODE,…]                  the nodes that are to have no ranks of the job

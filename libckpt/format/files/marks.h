@@ -1,5 +1,6 @@
-/* Marks: small sealed documents in the store, beside MANIFEST.json or (tags) in the directory of the job, which must survive the loss of the catalog. Unlike the files of a
- * checkpoint they may be replaced (temporary, fsync, rename) and removed.
+/* Marks: small sealed documents in the store, beside MANIFEST.json or (tags) in the directory of the job, which must
+ * survive the loss of the catalog. Unlike the files of a checkpoint they may be replaced (temporary, fsync, rename) and
+ * removed.
  *   HEALTH.json  {"format":"ckpt.health","version":1,"job","step","epoch","verified_at","result":"ok"|"damaged","detail"}
  *                what the last full read of the checkpoint found
  *   VERDICT.json {"format":"ckpt.verdict","version":1,"job","step","epoch","given_at","result":"healthy"|"unhealthy","reason"}
@@ -9,10 +10,12 @@
  *   tag-NAME.json {"format":"ckpt.tag","version":1,"job","step","epoch","tagged_at","name"}
  *                a name of the checkpoint, unique in the job; while it is there, the checkpoint is not removed by retention
  *   EPOCH        {"format":"ckpt.epoch","version":1,"job","step":0,"epoch","begun_at","reason"}, in the directory of the job
- *                the last epoch that was given to a job whose ranks are on several nodes: written before anybody is told. If the job has gone
- *                back (format/tensor/rollback.h), "back":[[AT,STEP,EPOCH],…] says when and where to. If its world may change, "plan":{…}
- *                (files/plan_record.h) says which node has which ranks, and "ended":PLAN which plan was the last of a run that has ended,
- *                "finished":PLAN that its ranks have finished, and are not lost. "halt" and "drained" (files/asked_record.h) are what was asked of the job. It may be longer than the others
+ *                the last epoch that was given to a job whose ranks are on several nodes: written before anybody is told.
+ *                If the job has gone back (format/tensor/rollback.h), "back":[[AT,STEP,EPOCH],…] says when and where to.
+ *                If its world may change, "plan":{…} (files/plan_record.h) says which node has which ranks, and
+ *                "ended":PLAN which plan was the last of a run that has ended, "finished":PLAN that its ranks have
+ *                finished, and are not lost. "halt" and "drained" (files/asked_record.h) are what was asked of the job.
+ *                It may be longer than the others
  * Times are nanoseconds since the Unix epoch. */
 #ifndef CKPT_FORMAT_MARKS_H
 #define CKPT_FORMAT_MARKS_H
@@ -69,8 +72,9 @@ struct begun {
 	char reason[MARK_TEXT_MAX];
 	struct plan_record plan; /* owned; number 0: none */
 	uint32_t ended;          /* the last plan whose run has ended; 0: none. One with a number no higher is over */
-	uint32_t
-		finished; /* the same plan, where its ranks have finished in this epoch and nothing that is only in memory is of use any more; 0 */
+	/* the same plan, where its ranks have finished in this epoch and nothing that is only in memory is of use any
+	 * more; 0 */
+	uint32_t finished;
 	struct asked_record asked; /* owned */
 };
 

@@ -1,10 +1,10 @@
-/* Plan record: which node has which ranks of a job whose world may change, and who they were before. It is a part of the record of the job's epoch
- * (files/marks.h):
+/* Plan record: which node has which ranks of a job whose world may change, and who they were before. It is a part of the
+ * record of the job's epoch (files/marks.h):
  *
  *   "plan":{"number","world","ranks":[[NODE,COUNT,WAS],…]}
  *
- * In the order of ranks: a node, how many ranks from here on are its, and which rank the process of the first had by the plan before; the others follow it. Without
- * WAS new processes are started for them. */
+ * In the order of ranks: a node, how many ranks from here on are its, and which rank the process of the first had by the
+ * plan before; the others follow it. Without WAS new processes are started for them. */
 #ifndef CKPT_FORMAT_PLAN_RECORD_H
 #define CKPT_FORMAT_PLAN_RECORD_H
 

@@ -1,16 +1,18 @@
-/* Shares: who writes what the ranks of several nodes hold alike. What a node's ranks hold together of one replica group (or of the blobs of
- * the job) in one group of tensors is a share; its files hold nothing else (layout.h). The nodes whose share is the same divide it: each writes
- * a part of its bytes, in the order of the registered pieces, and as few of them as leave each part SHARE_PART_MIN. A boundary between
- * parts is moved to the nearest leaf of the piece it falls in.
+/* Shares: who writes what the ranks of several nodes hold alike. What a node's ranks hold together of one replica group
+ * (or of the blobs of the job) in one group of tensors is a share; its files hold nothing else (layout.h). The nodes
+ * whose share is the same divide it: each writes a part of its bytes, in the order of the registered pieces, and as few
+ * of them as leave each part SHARE_PART_MIN. A boundary between parts is moved to the nearest leaf of the piece it falls
+ * in.
  *
- * A share with pieces that are not contiguous is not divided so: those nodes that have it in the same files as the first of them write a part of
- * the files each, and the others none of it.
+ * A share with pieces that are not contiguous is not divided so: those nodes that have it in the same files as the first
+ * of them write a part of the files each, and the others none of it.
  *
- * Shares of one key that have something in common without being the same are mixed: they are divided piece by piece (share_plan.h). What each node
- * writes of each of its registered pieces is then said in runs: so many pieces, in the order above, and which bytes of each.
+ * Shares of one key that have something in common without being the same are mixed: they are divided piece by piece
+ * (share_plan.h). What each node writes of each of its registered pieces is then said in runs: so many pieces, in the
+ * order above, and which bytes of each.
  *
- * Encoding: u32 n, then of each u64 what, cut, bytes, key, u32 units; u32 listed, then the units (share_units.h). Of parts u32 n, then u32 part,
- * parts; u32 nruns, then of each u32 units, u64 from, to. */
+ * Encoding: u32 n, then of each u64 what, cut, bytes, key, u32 units; u32 listed, then the units (share_units.h). Of
+ * parts u32 n, then u32 part, parts; u32 nruns, then of each u32 units, u64 from, to. */
 #ifndef CKPT_FORMAT_SHARES_H
 #define CKPT_FORMAT_SHARES_H
 
@@ -60,22 +62,22 @@ struct share_parts {
 	} of[SHARES_MAX];
 };
 
-/* `layouts` and `regs` by rank. list: bits of the shares of which the pieces are wanted, too, which then stand in *listed, the caller's; if they
- * are more than SHARE_UNITS_MAX, none are. 0 or -ENOMEM. */
+/* `layouts` and `regs` by rank. list: bits of the shares of which the pieces are wanted, too, which then stand in
+ * *listed, the caller's; if they are more than SHARE_UNITS_MAX, none are. 0 or -ENOMEM. */
 int shares_make(const struct layout *const *layouts, const struct registration *const *regs, uint32_t n, uint32_t list,
 		struct shares *out, struct wbuf *listed);
 /* Registered pieces of those of its shares. */
 uint64_t shares_units(const struct shares *shares, uint32_t mask);
 /* Which shares of each node are mixed, as bits; and of which of them the node is the first to have exactly this. 0 or -ENOMEM. */
 int shares_mixed(const struct shares *const *shares, uint32_t n, uint32_t *mixed, uint32_t *first);
-/* parts[i] is that of the node with shares[i], of which the mixed ones are left to share_plan.h; part_min: SHARE_PART_MIN, or smaller in tests. 0 or
- * -ENOMEM. */
+/* parts[i] is that of the node with shares[i], of which the mixed ones are left to share_plan.h; part_min:
+ * SHARE_PART_MIN, or smaller in tests. 0 or -ENOMEM. */
 int shares_assign(const struct shares *const *shares, const uint32_t *mixed, struct share_parts *const *parts,
 		  uint32_t n, uint64_t part_min);
-/* out[i]: what of layouts[i] the node writes. Its pieces are pieces of that or contiguous parts of them, and stand for the same places of the
- * slot and the same leaves; those of a file rise in the slot, and follow each other there unless its share is mixed, and the first need not be
- * aligned. A file of which nothing is written is not in it. 0, -ENOMEM, or -EINVAL if the runs are not of these layouts; then every out[i] is
- * empty. Freed with layout_free. */
+/* out[i]: what of layouts[i] the node writes. Its pieces are pieces of that or contiguous parts of them, and stand for
+ * the same places of the slot and the same leaves; those of a file rise in the slot, and follow each other there unless
+ * its share is mixed, and the first need not be aligned. A file of which nothing is written is not in it. 0, -ENOMEM, or
+ * -EINVAL if the runs are not of these layouts; then every out[i] is empty. Freed with layout_free. */
 int shares_take(const struct layout *const *layouts, const struct registration *const *regs, uint32_t n,
 		const struct share_parts *parts, struct layout *out);
 

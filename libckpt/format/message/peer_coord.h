@@ -1,6 +1,7 @@
-/* Messages between the nodes of a job and its coordinator; who sends which when, and what each means, stands in ckptd/coordinator/coordinator.h. Each begins
- * with the job. Little-endian fields (base/bytes.h). Encode functions append and return 0 or -ENOMEM; decode functions check everything
- * that can be checked without knowing the job: -EBADMSG says which message and why. */
+/* Messages between the nodes of a job and its coordinator; who sends which when, and what each means, stands in
+ * ckptd/coordinator/coordinator.h. Each begins with the job. Little-endian fields (base/bytes.h). Encode functions append
+ * and return 0 or -ENOMEM; decode functions check everything that can be checked without knowing the job: -EBADMSG says
+ * which message and why. */
 #ifndef CKPT_FORMAT_PEER_COORD_H
 #define CKPT_FORMAT_PEER_COORD_H
 
@@ -106,7 +107,8 @@ struct peer_node_ready {
 	bool goes_on; /* as in NODE_JOIN, by now */
 };
 
-/* How a rank of the node knows its tensors, asked by the coordinator: from the `first` entry of its table on; or how it knows the one whose name has this hash. */
+/* How a rank of the node knows its tensors, asked by the coordinator: from the `first` entry of its table on; or how it
+ * knows the one whose name has this hash. */
 struct peer_tensors_ask {
 	uint32_t rank, first;
 	uint64_t name; /* 0: its list */
@@ -168,8 +170,8 @@ struct peer_part {
 	uint64_t bytes, stored, files; /* of data files; what they hold, and take */
 };
 
-/* What is only in memory is brought to storage before the world changes, one part for each node that had ranks (ckptd/job/spill.h). As an order:
- * what is to be done; in a report: what has been, or that it cannot be. */
+/* What is only in memory is brought to storage before the world changes, one part for each node that had ranks
+ * (ckptd/job/spill.h). As an order: what is to be done; in a report: what has been, or that it cannot be. */
 enum peer_spill_phase {
 	PEER_SPILL_GATHER = 1, /* the part's snapshots are to stand in the memory of the node, checked */
 	PEER_SPILL_WRITE,      /* they are to be written, and fsynced */
@@ -235,8 +237,8 @@ struct peer_replica_digests {
 	} of[PEER_REPLICA_DIGESTS_MAX];
 };
 
-/* Where the sums of a set differ: its pieces first … first + count - 1 are to be told of, in parts of peer_compare_part() each; a single one
- * rank by rank. */
+/* Where the sums of a set differ: its pieces first … first + count - 1 are to be told of, in parts of peer_compare_part()
+ * each; a single one rank by rank. */
 struct peer_compare {
 	struct step_id id;
 	uint64_t set;
@@ -275,8 +277,8 @@ struct peer_schedule_wanted {
 /* No rank of the node has given a heartbeat for far longer than a step takes, and where each of them is; n 0: that is over. */
 struct peer_silent {
 	uint32_t n;
-	/* By rising rank. is.beat_ns: how long ago its last heartbeat was, since each node has a clock of its own; its phase and since when it is in
-	 * the collective are not told. */
+	/* By rising rank. is.beat_ns: how long ago its last heartbeat was, since each node has a clock of its own; its
+	 * phase and since when it is in the collective are not told. */
 	struct suspect of[WIRE_LOCAL_MAX];
 };
 
@@ -338,8 +340,9 @@ struct peer_report {
 /* ADOPT, RAISE, RANK_WANTED, REJECT, END, RESUME. */
 struct peer_word {
 	uint32_t epoch, rank; /* RAISE: with the flag, the rank whose loss it follows from */
-	bool flag; /* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused, not only that its ranks enter;
-		    END: what is held stays */
+	/* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused,
+	 * not only that its ranks enter; END: what is held stays */
+	bool flag;
 	int32_t rc; /* END: 0: all its ranks have finished; else they are lost, or nobody knows */
 	char text[WIRE_TEXT_MAX];
 };
@@ -358,8 +361,8 @@ struct peer_look {
 	struct rollbacks back; /* what they give up is not wanted */
 };
 
-/* Who is late again and again in a job, after each round that was judged. Shares are of a node's time, in millionths; ratios are of own parts to
- * those of the others, in thousandths. */
+/* Who is late again and again in a job, after each round that was judged. Shares are of a node's time, in millionths;
+ * ratios are of own parts to those of the others, in thousandths. */
 enum { PEER_STRAGGLERS_MAX = 16, PEER_SHARE = 1000000 };
 struct peer_stragglers {
 	uint32_t epoch;
@@ -395,8 +398,9 @@ struct peer_order {
 			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 		} refuse;
 		struct peer_save save;
-		/* QUIESCE: of the plan that will be left; INVALIDATE_PLAN: of the one that holds, and a participant that was taken by an older one is none;
-		 * FINISH_STATE: enum peer_finish_state. LIST_PIECES: bits of the node's shares. ANNOUNCE: 0. */
+		/* QUIESCE: of the plan that will be left; INVALIDATE_PLAN: of the one that holds, and a participant that
+		 * was taken by an older one is none; FINISH_STATE: enum peer_finish_state. LIST_PIECES: bits of the
+		 * node's shares. ANNOUNCE: 0. */
 		uint32_t number;
 		struct wire_plan plan;
 		struct peer_spill spill;

@@ -1,6 +1,6 @@
-/* Messages between daemons that ask whether nodes reach each other (ckptd/control/reach.h). Little-endian fields (base/bytes.h). The encode function
- * appends and returns 0 or -ENOMEM; the decode function checks everything that can be checked without knowing the cluster: -EBADMSG says which
- * message and why.
+/* Messages between daemons that ask whether nodes reach each other (ckptd/control/reach.h). Little-endian fields
+ * (base/bytes.h). The encode function appends and returns 0 or -ENOMEM; the decode function checks everything that can be
+ * checked without knowing the cluster: -EBADMSG says which message and why.
  *
  *	coordinator ── REACH_ASK ──► a node ── REACH_PING ──► each of the nodes that are named
  *	            ◄─ REACH_ANSWER ─       ◄─ REACH_PONG ── */

@@ -1,7 +1,8 @@
-/* Messages by which daemons copy snapshots between their memories; who sends which when is drawn in ckptd/replication/replication.h. Each begins with the
- * job, the epoch that the sender of the message knows, and a token that the side which began chose and by which both name the transfer.
- * Little-endian fields (base/bytes.h). Encode functions append and return 0 or -ENOMEM; decode functions check everything and leave
- * nothing to free: -EBADMSG says which message and why. */
+/* Messages by which daemons copy snapshots between their memories; who sends which when is drawn in
+ * ckptd/replication/replication.h. Each begins with the job, the epoch that the sender of the message knows, and a token
+ * that the side which began chose and by which both name the transfer. Little-endian fields (base/bytes.h). Encode
+ * functions append and return 0 or -ENOMEM; decode functions check everything and leave nothing to free: -EBADMSG says
+ * which message and why. */
 #ifndef CKPT_FORMAT_PEER_REPLICA_H
 #define CKPT_FORMAT_PEER_REPLICA_H
 

@@ -251,8 +251,9 @@ enum fault_outcome { FAULT_PENDING = 0, FAULT_FIRED, FAULT_NOT_FIRED, FAULT_OUTC
 /* Of COMMAND_FAULT: what. Of COMMAND_FAULTED: its number, and an outcome with a sentence where that is told. */
 struct wire_fault {
 	uint32_t kind; /* enum fault_kind */
-	uint32_t
-		rank; /* of a fault at a rank; of power-cut: what is drawn from; of clock-jump: seconds ahead, as an int32_t, 0: a day; else 0 */
+	/* of a fault at a rank; of power-cut: what is drawn from; of clock-jump: seconds ahead, as an int32_t, 0: a day;
+	 * else 0 */
+	uint32_t rank;
 	uint64_t for_ms;
 	uint32_t number;
 	uint32_t outcome; /* enum fault_outcome */

@@ -48,7 +48,8 @@ int name_check_group(const char *name, struct err *err);
 int name_check_tensor(const char *name, struct err *err);
 /* The same for what a blob is called by who registers it. */
 int name_check_blob(const char *name, bool of_rank, struct err *err);
-/* Tags: as name_check, and beginning with a letter or '_', not with "step-", and not "latest": what names a checkpoint otherwise is no tag. */
+/* Tags: as name_check, and beginning with a letter or '_', not with "step-", and not "latest": what names a checkpoint
+ * otherwise is no tag. */
 int name_check_tag(const char *name, struct err *err);
 /* Nor is "healthy" given to any more. One that has the name since before it meant something protects its checkpoint as ever. */
 int name_check_new_tag(const char *name, struct err *err);

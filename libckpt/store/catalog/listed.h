@@ -1,6 +1,7 @@
-/* Listings that were noted: a table in the catalog, the SQLite database beside the checkpoints. The daemon writes it, whoever lists
- * reads it. It is a cache, in a file that a crash may leave in any state and that another user may have written: each row carries a
- * digest of itself, and one that is missing, does not match or does not hold any more (store/read/listing.h) costs a look at the checkpoint. */
+/* Listings that were noted: a table in the catalog, the SQLite database beside the checkpoints. The daemon writes it,
+ * whoever lists reads it. It is a cache, in a file that a crash may leave in any state and that another user may have
+ * written: each row carries a digest of itself, and one that is missing, does not match or does not hold any more
+ * (store/read/listing.h) costs a look at the checkpoint. */
 #ifndef CKPT_STORE_LISTED_H
 #define CKPT_STORE_LISTED_H
 

@@ -1,6 +1,6 @@
-/* Deposit: a checkpoint of one rank that is written by a tool, with no daemon. The order of writes and the fault model are those of
- * ckptd/checkpoint/node_part.h: files, sidecars and node manifest are fsynced, then the directories above, and only then MANIFEST.json is linked into
- * place. The caller holds REPO_LOCK. */
+/* Deposit: a checkpoint of one rank that is written by a tool, with no daemon. The order of writes and the fault model
+ * are those of ckptd/checkpoint/node_part.h: files, sidecars and node manifest are fsynced, then the directories above,
+ * and only then MANIFEST.json is linked into place. The caller holds REPO_LOCK. */
 #ifndef CKPT_STORE_DEPOSIT_H
 #define CKPT_STORE_DEPOSIT_H
 

@@ -1,9 +1,9 @@
 /* Retention: which checkpoints of a job stay. A pure function of what is there, of the policy and of the time, so that the
  * daemon, `ckpt forget` and a dry run cannot disagree. Who deletes, and how, is not decided here.
  *
- * Whatever the policy says, these stay: pinned and tagged ones, those in use, the newest committed one, the newest one that
- * was read back and matched since its commit (until a newer one has been read back, nobody knows that any newer one is good), and the newest
- * one that the training called healthy, which is where it goes back to.
+ * Whatever the policy says, these stay: pinned and tagged ones, those in use, the newest committed one, the newest one
+ * that was read back and matched since its commit (until a newer one has been read back, nobody knows that any newer one
+ * is good), and the newest one that the training called healthy, which is where it goes back to.
  * Where a run began without restoring what was there (an epoch of `began`), nobody has said that what earlier epochs saved may go. Of these
  * the newest stay, as many as keep_last says and at least one, and the newest that was verified, and that is healthy. So does the newest
  * checkpoint of the run that tells where it began, as long as there are earlier ones. One whose manifest cannot be read may have told

@@ -15,9 +15,9 @@ struct box {
 /* Bytes that are read and checked before they are spread over memory with gaps. */
 #define BOXES_WINDOW (64ull << 20)
 
-/* Boxes may overlap in the tensors, but not in memory. Packed ones are read in place, the others through a window of bounded size. opts: as
- * in restore_execute; nothing is told to have arrived. -EBADMSG also where a part was never saved, or twice: no checkpoint is so. After an error the
- * memory is undefined. */
+/* Boxes may overlap in the tensors, but not in memory. Packed ones are read in place, the others through a window of
+ * bounded size. opts: as in restore_execute; nothing is told to have arrived. -EBADMSG also where a part was never saved,
+ * or twice: no checkpoint is so. After an error the memory is undefined. */
 int boxes_read(struct checkpoint *ck, const struct box *boxes, size_t n, const struct restore_options *opts,
 	       struct err *err);
 

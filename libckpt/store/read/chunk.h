@@ -14,8 +14,9 @@ uint64_t chunk_bound(uint64_t plain);
 /* About 1.6 MiB. -ENOMEM. */
 int chunk_packer_new(struct chunk_packer **out);
 void chunk_packer_free(struct chunk_packer *packer);
-/* Packs `plain` bytes of elements of `planes` bytes (whole elements; at most PACKED_CHUNK bytes) into out and fills *c; its data_at stays, and `at` is to be set. A
- * plane that would not shrink by a sixteenth is stored as it is. The same input gives the same bytes with the same version of zstd. */
+/* Packs `plain` bytes of elements of `planes` bytes (whole elements; at most PACKED_CHUNK bytes) into out and fills *c;
+ * its data_at stays, and `at` is to be set. A plane that would not shrink by a sixteenth is stored as it is. The same
+ * input gives the same bytes with the same version of zstd. */
 void chunk_pack(struct chunk_packer *packer, const void *data, uint32_t plain, unsigned planes, struct packed_chunk *c,
 		uint8_t *out);
 

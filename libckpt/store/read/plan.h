@@ -38,8 +38,8 @@ struct restore_plan {
 	const struct want *wants;
 	size_t nwants;
 	bool *whole; /* per want: one piece is exactly its region, the leaves of both are the same */
-	/* While it is executed, per want: for each of its leaves the leaves of pieces of which something may still come to it. NULL: its digests
-	 * are not asked for, or are those of the piece. */
+	/* While it is executed, per want: for each of its leaves the leaves of pieces of which something may still come
+	 * to it. NULL: its digests are not asked for, or are those of the piece. */
 	_Atomic uint32_t **left;
 	struct saved saved;
 	struct packed_index *indexes; /* of saved.files; empty where a file is not packed, or not needed */
@@ -66,8 +66,8 @@ static inline const struct manifest_piece *plan_saved(const struct restore_plan 
 /* Makes plan->pieces from the sorted links, finds their needed leaves and loads their digests. */
 int plan_leaves(struct restore_plan *plan, struct err *err);
 
-/* Destinations that ask for digests and are no saved piece: a leaf of them is digested, and told to have arrived, when all that it is made of was
- * copied. 0 or -ENOMEM. */
+/* Destinations that ask for digests and are no saved piece: a leaf of them is digested, and told to have arrived, when
+ * all that it is made of was copied. 0 or -ENOMEM. */
 int want_leaves_begin(struct restore_plan *plan, const struct restore_options *opts);
 /* From any thread: a leaf of the piece was copied to the destination. */
 void want_leaves_copied(const struct restore_plan *plan, const struct restore_options *opts,

@@ -50,8 +50,8 @@ struct checkpoint_ref {
  * job that is not there has none. Directories and files with other names are passed over. -ENOTDIR: what is there by the name of
  * the job that is asked for is a link or a file. */
 int repo_scan(struct repo *repo, const char *job, struct checkpoint_ref **out, size_t *n, struct err *err);
-/* The same; a checkpoint among `known` (store/read/listing.h; lives as long as the refs) whose listing still holds is not opened. For lists:
- * where a server answers from what a client remembers, opening is what asks it. */
+/* The same; a checkpoint among `known` (store/read/listing.h; lives as long as the refs) whose listing still holds is not
+ * opened. For lists: where a server answers from what a client remembers, opening is what asks it. */
 struct listings;
 int repo_scan_known(struct repo *repo, const char *job, const struct listings *known, struct checkpoint_ref **out,
 		    size_t *n, struct err *err);
@@ -72,8 +72,8 @@ int checkpoint_open(struct repo *repo, const char *job, struct step_id id, struc
 /* The two halves of checkpoint_open: MANIFEST.json alone, which is all that a list needs, and one node manifest. */
 int checkpoint_open_root(struct repo *repo, const char *job, struct step_id id, struct checkpoint *ck, struct err *err);
 int checkpoint_load_node(struct checkpoint *ck, uint32_t node, struct err *err);
-/* As checkpoint_open_root, of one that is not committed yet: it is in the directory `name`, and `manifest` is what MANIFEST.json is going to
- * say. */
+/* As checkpoint_open_root, of one that is not committed yet: it is in the directory `name`, and `manifest` is what
+ * MANIFEST.json is going to say. */
 int checkpoint_open_unnamed(struct repo *repo, const char *job, const char *name, struct step_id id,
 			    const struct wbuf *manifest, struct checkpoint *ck, struct err *err);
 /* Whether the totals of MANIFEST.json are those of the loaded node manifests. -EBADMSG. */
@@ -84,14 +84,15 @@ int checkpoint_share(const struct checkpoint *ck, struct repo *repo, struct chec
 void checkpoint_unshare(struct checkpoint *ck);
 /* Whether it is no checkpoint of the store any more: removed while it was read, so that what was missed of it is no damage. */
 bool checkpoint_gone(struct repo *repo, const char *job, struct step_id id);
-/* Reads a mark of the checkpoint (NAME_HEALTH, NAME_HEALTH_MARK, NAME_PINNED). -ENOENT: there is none; -EBADMSG: it is damaged or of another one. */
+/* Reads a mark of the checkpoint (NAME_HEALTH, NAME_HEALTH_MARK, NAME_PINNED). -ENOENT: there is none; -EBADMSG: it is
+ * damaged or of another one. */
 int checkpoint_health(const struct checkpoint *ck, struct health *health, struct err *err);
 int checkpoint_health_mark(const struct checkpoint *ck, struct health_mark *mark, struct err *err);
 int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err);
 /* Writes HEALTH.json of the checkpoint that *health names, over what is there. Needs no intact manifest. */
 int checkpoint_put_health(struct repo *repo, const struct health *health, struct err *err);
-/* The same for VERDICT.json, of a checkpoint that is committed: -ENOENT for another. One that says the same already stays; old: so does one that
- * was given later, -EEXIST. */
+/* The same for VERDICT.json, of a checkpoint that is committed: -ENOENT for another. One that says the same already
+ * stays; old: so does one that was given later, -EEXIST. */
 int checkpoint_put_health_mark(struct repo *repo, const struct health_mark *mark, bool old, struct err *err);
 /* The same for PINNED. */
 int checkpoint_put_pin(struct repo *repo, const struct pin *pin, struct err *err);

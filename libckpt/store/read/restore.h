@@ -14,8 +14,9 @@ struct want {
 	void *data;     /* packed, region_volume × dtype_size bytes */
 	uint32_t owner; /* rank, for messages */
 	bool optional;  /* a rank blob of a rank beyond the saved world: left untouched when missing */
-	/* NULL, or room for the digests of the leaves of data, which restore_execute fills in: where the region was saved as one piece,
-	 * with the digests that what was read has matched, so that a copy that goes wrong afterwards is found; else of what stands there. */
+	/* NULL, or room for the digests of the leaves of data, which restore_execute fills in: where the region was saved
+	 * as one piece, with the digests that what was read has matched, so that a copy that goes wrong afterwards is
+	 * found; else of what stands there. */
 	uint64_t *leaves;
 };
 
@@ -41,8 +42,8 @@ struct restore_options {
 	void *arg;
 };
 
-/* Reads with O_DIRECT at DISK_DEPTH × DISK_CHUNK (or what `memory` allows), digests and scatters in parallel. -EBADMSG names file, tensor and byte range; then
- * the destinations are undefined. */
+/* Reads with O_DIRECT at DISK_DEPTH × DISK_CHUNK (or what `memory` allows), digests and scatters in parallel. -EBADMSG
+ * names file, tensor and byte range; then the destinations are undefined. */
 int restore_execute(struct restore_plan *plan, const struct restore_options *opts, struct err *err);
 
 #endif
