@@ -7,8 +7,8 @@
 
 struct daemon;
 
-/* Puts into effect what `fresh` says and takes it over; the sources before it are freed unless daemon->runtime.config still has its texts in
- * them. Says in the log what changes, and what would need a restart. */
+/* Puts into effect what `fresh` says and takes it over; the sources before it are freed unless daemon->runtime.config
+ * still has its texts in them. Says in the log what changes, and what would need a restart. */
 void reload_apply(struct daemon *daemon, struct sources *fresh);
 
 #endif

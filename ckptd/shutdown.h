@@ -1,5 +1,5 @@
-/* The end of a daemon that was told to end: what is in flight comes to its end, and nothing new is begun. What takes too long is left as a crash
- * would leave it. Belongs to the loop's thread. */
+/* The end of a daemon that was told to end: what is in flight comes to its end, and nothing new is begun. What takes too
+ * long is left as a crash would leave it. Belongs to the loop's thread. */
 #ifndef CKPTD_SHUTDOWN_H
 #define CKPTD_SHUTDOWN_H
 
@@ -16,8 +16,8 @@ struct shutdown {
 bool shutdown_at_work(struct daemon *daemon);
 /* With the connections of clients still there. */
 void shutdown_begin(struct shutdown *shutdown, struct daemon *daemon, uint64_t now);
-/* Again and again, with these connections gone, and what daemon polls polled in between: -EAGAIN; 0: nothing is in flight any more; -ETIMEDOUT:
- * something still is, and its memory must stay until the process is gone. */
+/* Again and again, with these connections gone, and what daemon polls polled in between: -EAGAIN; 0: nothing is in flight
+ * any more; -ETIMEDOUT: something still is, and its memory must stay until the process is gone. */
 int shutdown_tick(struct shutdown *shutdown, struct daemon *daemon, uint64_t now);
 
 #endif

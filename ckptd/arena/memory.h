@@ -94,8 +94,9 @@ int memory_renew(struct memory *mem, const char *job);
 struct memory *memory_get(struct memory *mem);
 void memory_put(struct memory *mem); /* NULL is allowed */
 
-/* Memory for the snapshots of a rank of another node (arena/memory_held.c): no arena, but the same places of leaves and slots, and the table at
- * the beginning. Table and layout (but layout.nleaves) are not there until memory_learn has read what was copied to it: -EBADMSG. */
+/* Memory for the snapshots of a rank of another node (arena/memory_held.c): no arena, but the same places of leaves and
+ * slots, and the table at the beginning. Table and layout (but layout.nleaves) are not there until memory_learn has read
+ * what was copied to it: -EBADMSG. */
 int memory_hold(struct digest sum, uint64_t table_len, uint64_t nleaves, uint64_t slot_size, struct memory **out,
 		struct err *err);
 int memory_learn(struct memory *mem, struct err *err);
@@ -171,8 +172,8 @@ void memory_set_stop(struct memory *mem, bool stop);
 void memory_set_pause(struct memory *mem, uint64_t step);
 void memory_wake(struct memory *mem);
 
-/* The pages that are not there yet are to come from the NUMA node of the processors that this process may run on, where that is one of several.
- * root: NUMA_NODES. -ENOENT: it is not; else why they cannot. */
+/* The pages that are not there yet are to come from the NUMA node of the processors that this process may run on, where
+ * that is one of several. root: NUMA_NODES. -ENOENT: it is not; else why they cannot. */
 int memory_near(struct memory *mem, pid_t pid, const char *root);
 
 /* What follows has slices of 64 MiB and runs on a worker; it does not change the memory's fields. */

@@ -14,8 +14,8 @@
 int numa_node_of(const cpu_set_t *processors, const char *root);
 /* That of the processors that the process may run on. -ENOENT, or why they are not known. */
 int numa_node_of_process(pid_t pid, const char *root);
-/* Pages of this shared memory, whoever touches them first, come from there while it has some. 0 or -errno: the kernel has no such thing, or a
- * container forbids it. */
+/* Pages of this shared memory, whoever touches them first, come from there while it has some. 0 or -errno: the kernel has
+ * no such thing, or a container forbids it. */
 int numa_prefer(void *base, uint64_t size, int node);
 
 #endif

@@ -2,8 +2,9 @@
  * catalog loses nothing but history, and it is rebuilt at start. Every function tolerates a NULL catalog, and a failing
  * database costs a warning and its own use, never a checkpoint.
  *
- * Called by one thread. What is to be written is queued, in order, for a thread of the catalog's own: a disk that is busy or stuck
- * delays history, not the loop. The queue is bounded; what does not fit is dropped, and said so. The last epochs are held in memory, too. */
+ * Called by one thread. What is to be written is queued, in order, for a thread of the catalog's own: a disk that is busy
+ * or stuck delays history, not the loop. The queue is bounded; what does not fit is dropped, and said so. The last epochs
+ * are held in memory, too. */
 #ifndef CKPTD_CATALOG_CATALOG_H
 #define CKPTD_CATALOG_CATALOG_H
 

@@ -1,8 +1,9 @@
-/* The file of the catalog: opening it, and one statement at a time. Who reads it (`ckpt list`, or another program) holds a lock for a moment:
- * a file that is busy is waited for, not broken. One that is damaged, or of another version, is deleted and made anew, once; one that was
- * deleted or replaced under us is noticed before the next statement, and made, or taken, in its place. Its writers may be killed at
- * any time: a rollback journal lies beside it, out of which whoever opens it next for writing restores it. There is no
- * fsync: after a power cut any page may be missing. Used by one thread at a time. */
+/* The file of the catalog: opening it, and one statement at a time. Who reads it (`ckpt list`, or another program) holds
+ * a lock for a moment: a file that is busy is waited for, not broken. One that is damaged, or of another version, is
+ * deleted and made anew, once; one that was deleted or replaced under us is noticed before the next statement, and made,
+ * or taken, in its place. Its writers may be killed at any time: a rollback journal lies beside it, out of which whoever
+ * opens it next for writing restores it. There is no fsync: after a power cut any page may be missing. Used by one thread
+ * at a time. */
 #ifndef CKPTD_CATALOG_CATALOG_DB_H
 #define CKPTD_CATALOG_CATALOG_DB_H
 
@@ -24,7 +25,8 @@ union catalog_arg {
 	int64_t i;
 };
 
-/* Takes the path, on failure too (catalog_db_close). 0, -EBUSY: held by somebody for too long; -EBADMSG: no file that is one can be had; -EIO. */
+/* Takes the path, on failure too (catalog_db_close). 0, -EBUSY: held by somebody for too long; -EBADMSG: no file that is
+ * one can be had; -EIO. */
 int catalog_db_open(struct catalog_db *db, char *path);
 void catalog_db_close(struct catalog_db *db);
 /* Looks whether it is still the file that stands there, and whole; to be called before it is used. 0 or as catalog_db_open(). */

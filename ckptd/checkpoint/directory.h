@@ -1,11 +1,13 @@
-/* Directory: the directory in which the nodes of a job write one checkpoint. The coordinator's daemon alone makes it and gives it the name of the
- * checkpoint; nodes open it and write their files (checkpoint/node_part.h). A state machine over the disk.
+/* Directory: the directory in which the nodes of a job write one checkpoint. The coordinator's daemon alone makes it and
+ * gives it the name of the checkpoint; nodes open it and write their files (checkpoint/node_part.h). A state machine over
+ * the disk.
  *
  * Invariants
  *  - Until it is a checkpoint it has a name that no reader looks at, and that no other coordinator uses (name_work). Rename(2) gives it
  *    the checkpoint's, which moves it over nothing that has a file in it: this makes it a checkpoint, once.
- *  - That is asked for only when every byte that MANIFEST.json vouches for, MANIFEST.json itself, and every name in the directory has been fsynced.
- *    That every node's manifest is in this very directory, as it was reported, is looked at before.
+ *  - That is asked for only when every byte that MANIFEST.json vouches for, MANIFEST.json itself, and every name in the
+ *    directory has been fsynced. That every node's manifest is in this very directory, as it was reported, is looked at
+ *    before.
  *  - Nothing here renames or removes what has the name of a checkpoint, or a file of it, and once that name was asked for nothing of the
  *    directory is deleted. So what a coordinator asked of the disk may happen at any time later, when another one has made that checkpoint.
  *  - The job's directory and the root are fsynced by every commit: whoever made a directory may have died before it could.
@@ -15,13 +17,15 @@
  *
  *   JOB_DIR → OPEN_JOB → PROBE → MKDIR → OPEN_DIR → (made: nodes write) SYNC_ROOT → READY →
  *   (directory_seal) LOOK → MANIFEST → SYNC_MANIFEST → NAME → SYNC_NAME → (sealed) CLOSE → DONE
- *   PROBE finds the checkpoint → PROBE_MANIFEST → READ_MANIFEST → (made: nodes compare) SYNC_ROOT → READY, and if it is what is to be
- *   written (an earlier life of the daemon wrote it) LOOK → SYNC_MANIFEST → SYNC_NAME → … → DONE, else nothing is touched
- *   MKDIR says EEXIST: an earlier life of the daemon left it there → ASIDE → MKDIR
+ *   PROBE finds the checkpoint → PROBE_MANIFEST → READ_MANIFEST → (made: nodes compare) SYNC_ROOT → READY,
+ *   and if it is what is to be written (an earlier incarnation of the daemon wrote it)
+ *   LOOK → SYNC_MANIFEST → SYNC_NAME → … → DONE, else nothing is touched
+ *   MKDIR says EEXIST: an earlier incarnation of the daemon left it there → ASIDE → MKDIR
  *   NAME says ENOENT or EEXIST → PROBE → PROBE_MANIFEST → READ_MANIFEST, and if it is ours (the answer was lost, as over NFS it may be)
  *   as after success, else FAILED
  *   directory_abandon → what is in flight is awaited → CLOSE → DONE: another daemon has taken the job over
- *   any error, or directory_drop → (failed) LEFT (left: nodes delete what they wrote) → (directory_remove) DISARM → REMOVE → CLOSE → DONE */
+ *   any error, or directory_drop → (failed) LEFT (left: nodes delete what they wrote) →
+ *   (directory_remove) DISARM → REMOVE → CLOSE → DONE */
 #ifndef CKPTD_CHECKPOINT_DIRECTORY_H
 #define CKPTD_CHECKPOINT_DIRECTORY_H
 

@@ -1,5 +1,5 @@
-/* File spans: where the data of a file stand in a slot. They are one span, unless the file is a part of a mixed share (format/files/shares.h): then
- * what others write lies between them. */
+/* File spans: where the data of a file stand in a slot. They are one span, unless the file is a part of a mixed share
+ * (format/files/shares.h): then what others write lies between them. */
 #ifndef CKPTD_CHECKPOINT_FILE_SPAN_H
 #define CKPTD_CHECKPOINT_FILE_SPAN_H
 

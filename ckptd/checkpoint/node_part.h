@@ -14,8 +14,8 @@
  * is linked to it instead. That is known once the digests are there; until then a file that had not changed in the previous checkpoint
  * either stands back, and the others are written.
  *
- * NOTICE: when a file was packed, or a packed one linked, a file is written that makes PyTorch's reader refuse the directory. It does not see packed
- * files, and would leave holes where they are.
+ * NOTICE: when a file was packed, or a packed one linked, a file is written that makes PyTorch's reader refuse the
+ * directory. It does not see packed files, and would leave holes where they are.
  *
  *   ASK → (node_part_write) FIND_JOB → FIND_DIR → OPEN_NODE → PREVIOUS → DATA → DIGESTS → SIDECARS → NOTICE → NODE → SYNC_DIR → PREPARED →
  *   (node_part_end) CLOSE → DONE
@@ -157,8 +157,9 @@ void node_part_digests_ready(struct node_part *c);
 void node_part_end(struct node_part *c);
 /* Gives up: what is in flight is awaited, then `failed` is called. Of a prepared one only by order. */
 void node_part_abort(struct node_part *c, int rc, const char *why);
-/* What has failed, or is still stopping, is to go: what it wrote is deleted, if it wrote in the directory of this maker (0: of nobody). Then
- * done is called. Of what ends as it is nothing is deleted: done is called as it would have been, and `cleared` says that this was asked. */
+/* What has failed, or is still stopping, is to go: what it wrote is deleted, if it wrote in the directory of this maker
+ * (0: of nobody). Then done is called. Of what ends as it is nothing is deleted: done is called as it would have been,
+ * and `cleared` says that this was asked. */
 void node_part_clear(struct node_part *c, uint64_t maker);
 void node_part_free(struct node_part *c);
 const char *node_part_state_name(enum node_part_state state);

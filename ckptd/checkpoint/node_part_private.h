@@ -18,7 +18,8 @@ void node_part_read_found(struct node_part *c);
 /* 0, or -EEXIST when it is not what this part would write. */
 int node_part_compare_found(struct node_part *c);
 
-/* The previous checkpoint (checkpoint/node_part_previous.c): opens its directory unless its mark says that it is damaged; node_part_advance with 0 in any case. */
+/* The previous checkpoint (checkpoint/node_part_previous.c): opens its directory unless its mark says that it is damaged;
+ * node_part_advance with 0 in any case. */
 void node_part_open_previous(struct node_part *c);
 
 /* Files (checkpoint/node_part_files.c). */

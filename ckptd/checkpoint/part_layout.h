@@ -1,5 +1,6 @@
-/* Part layout: what of each rank's layout a node writes, where it holds things as other nodes do (format/files/shares.h). Made once for the same
- * tables and parts, and kept for the saves to come. Belongs to the loop's thread; what it holds may be read on any. */
+/* Part layout: what of each rank's layout a node writes, where it holds things as other nodes do (format/files/shares.h).
+ * Made once for the same tables and parts, and kept for the saves to come. Belongs to the loop's thread; what it holds
+ * may be read on any. */
 #ifndef CKPTD_CHECKPOINT_PART_LAYOUT_H
 #define CKPTD_CHECKPOINT_PART_LAYOUT_H
 

@@ -1,9 +1,10 @@
 /* Previous: what the job's last committed checkpoint holds. A file that has not changed since is linked to it and not written again.
  * Kept in memory, from the daemon's own last commit: after a restart the first checkpoint is written whole.
  *
- * Whether a file has changed is told by the digest of its sidecar, which covers its header, the places of its pieces and every
- * leaf. The bytes of the previous checkpoint are not read: what was damaged since then is found by reading back. So that one bad block cannot
- * reach all checkpoints to come, a file serves at most full-every of them, then it is written afresh. */
+ * Whether a file has changed is told by the digest of its sidecar, which covers its header, the places of its pieces and
+ * every leaf. The bytes of the previous checkpoint are not read: what was damaged since then is found by reading back. So
+ * that one bad block cannot reach all checkpoints to come, a file serves at most full-every of them, then it is written
+ * afresh. */
 #ifndef CKPTD_CHECKPOINT_PREVIOUS_H
 #define CKPTD_CHECKPOINT_PREVIOUS_H
 

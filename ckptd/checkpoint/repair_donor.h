@@ -1,5 +1,6 @@
-/* Repair donor: what is still in memory of a checkpoint, as a donor for its repair (store/check/repair.h). Holds the arenas, not their slots: a
- * slot that is captured into meanwhile gives bytes that do not match, and nobody believes bytes without their digests. */
+/* Repair donor: what is still in memory of a checkpoint, as a donor for its repair (store/check/repair.h). Holds the
+ * arenas, not their slots: a slot that is captured into meanwhile gives bytes that do not match, and nobody believes
+ * bytes without their digests. */
 #ifndef CKPTD_CHECKPOINT_REPAIR_DONOR_H
 #define CKPTD_CHECKPOINT_REPAIR_DONOR_H
 

@@ -1,5 +1,6 @@
-/* Forwarded requests: what an operator asks of this daemon, and only the daemon that coordinates the job can answer (clients/operator.h), or the registry. A request is
- * sent there, and the operator is answered when that daemon has answered. Each has a deadline, and there are at most FORWARDS_MAX. */
+/* Forwarded requests: what an operator asks of this daemon, and only the daemon that coordinates the job can answer
+ * (clients/operator.h), or the registry. A request is sent there, and the operator is answered when that daemon has
+ * answered. Each has a deadline, and there are at most FORWARDS_MAX. */
 #ifndef CKPTD_CLIENTS_OPERATOR_FORWARD_H
 #define CKPTD_CLIENTS_OPERATOR_FORWARD_H
 
@@ -9,8 +10,8 @@
 struct client;
 struct operators;
 
-/* The answer comes later, to this request of the client's; the job is named. Where it says nothing else it is the text. -ENOTCONN: the coordinator cannot be
- * reached. */
+/* The answer comes later, to this request of the client's; the job is named. Where it says nothing else it is the text.
+ * -ENOTCONN: the coordinator cannot be reached. */
 int forward_to_coordinator(struct operators *operators, struct client *client, uint32_t seq,
 			   const struct wire_command *command, const char *text, struct err *err);
 /* The same where it is coordinated here: the answer is given by that token. -EBUSY. */

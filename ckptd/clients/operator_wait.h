@@ -1,5 +1,5 @@
-/* Waits: what operators have asked of jobs that are coordinated here, and that is to be on record before they are answered. It is done also when nobody waits
- * any more: an answer that has become late says so. At most WAITS_MAX. */
+/* Waits: what operators have asked of jobs that are coordinated here, and that is to be on record before they are
+ * answered. It is done also when nobody waits any more: an answer that has become late says so. At most WAITS_MAX. */
 #ifndef CKPTD_CLIENTS_OPERATOR_WAIT_H
 #define CKPTD_CLIENTS_OPERATOR_WAIT_H
 

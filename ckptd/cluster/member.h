@@ -1,4 +1,5 @@
-/* Member: what the registry keeps of a node of an open roster, under cluster/NAME: for ever, until somebody has it removed. Two lines of text:
+/* Member: what the registry keeps of a node of an open roster, under cluster/NAME: for ever, until somebody has it
+ * removed. Two lines of text:
  *
  *	1 NUMBER INCARNATION SINCE     version; decimal; of the daemon that joined last, 16 digits in hexadecimal; ms since the Unix epoch
  *	NAME HOST:PORT [rack=R] [switch=S]

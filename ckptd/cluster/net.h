@@ -1,11 +1,12 @@
-/* The net, one of the three interfaces through which the state machines see the world (disk, net, clock): the nodes of a cluster, messages
- * between their daemons, and one-sided copies between their memories. Implementations: net/ (TLS, libfabric) and tests/sim/net_sim.c, chosen at
- * link time.
+/* The net, one of the three interfaces through which the state machines see the world (disk, net, clock): the nodes of a
+ * cluster, messages between their daemons, and one-sided copies between their memories. Implementations: net/ (TLS,
+ * libfabric) and tests/sim/net_sim.c, chosen at link time.
  *
- * Nodes are entries of the roster (cluster/roster.h) and are named by their index in it. A session with a node is there while both daemons have
- * proved to each other that they hold the cluster key and have heard of each other within the limit. It begins with `up` and ends with
- * `down`. Within it messages arrive once, whole and in order, or it ends; nothing of an earlier session arrives in a later one, and what
- * was exposed to the node is withdrawn with it. With ourselves there is none.
+ * Nodes are entries of the roster (cluster/roster.h) and are named by their index in it. A session with a node is there
+ * while both daemons have proved to each other that they hold the cluster key and have heard of each other within the
+ * limit. It begins with `up` and ends with `down`. Within it messages arrive once, whole and in order, or it ends;
+ * nothing of an earlier session arrives in a later one, and what was exposed to the node is withdrawn with it. With
+ * ourselves there is none.
  *
  * A session that nobody uses is parked: it goes on without a connection, until one side wants something of the other one. Until then
  * nobody but the node's neighbours knows at once that it is lost.
@@ -37,8 +38,9 @@ enum {
 	NET_CLOCKS = 8,            /* the next ones in the roster that there is a session with */
 };
 
-/* Files with which a node proves that it belongs to the cluster: the cluster key (docs/explanation/security.md), and the one before it while it is changed (NULL: none), or, where that is NULL, the node's
- * own certificate, its key, and those of the authorities that are believed, in PEM. */
+/* Files with which a node proves that it belongs to the cluster: the cluster key (docs/explanation/security.md), and the
+ * one before it while it is changed (NULL: none), or, where that is NULL, the node's own certificate, its key, and those
+ * of the authorities that are believed, in PEM. */
 struct net_credentials {
 	const char *key, *key_old, *cert, *cert_key, *ca;
 };
@@ -72,28 +74,31 @@ struct net_clock {
 
 struct net_events {
 	void (*up)(void *arg, unsigned node);
-	/* rc: -errno, why (-ETIMEDOUT: silent for too long, -ECONNRESET: it is gone or has begun anew, -ESHUTDOWN: it said goodbye, else that
-	 * of net_drop). All copies with it have been completed with an error, messages that were not sent are gone. */
+	/* rc: -errno, why (-ETIMEDOUT: silent for too long, -ECONNRESET: it is gone or has begun anew, -ESHUTDOWN: it
+	 * said goodbye, else that of net_drop). All copies with it have been completed with an error, messages that were
+	 * not sent are gone. */
 	void (*down)(void *arg, unsigned node, int rc);
 	void (*message)(void *arg, unsigned node, uint16_t type, const void *body, size_t len);
 	void (*clock)(void *arg, unsigned node, const struct net_clock *clock); /* see net_ask_clocks() */
 	void *arg;
-	/* Whether it matters here that a loss of the node is known at once, though nothing has been said to each other for a while: then the
-	 * session keeps its connection. What makes it matter is said in a message. NULL: it never does. */
+	/* Whether it matters here that a loss of the node is known at once, though nothing has been said to each other
+	 * for a while: then the session keeps its connection. What makes it matter is said in a message. NULL: it never
+	 * does. */
 	bool (*minds)(void *arg, unsigned node);
 };
 
 /* Opens the endpoints and begins to look for all other nodes, for ever. -EINVAL, -EACCES (others may read the key file), -ENODATA (the
  * provider is not here), -EADDRINUSE, … with a sentence. */
 int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err);
-/* Reads the credentials anew, from the same files or others: for sessions that begin from now on; those that stand stay. After an error all is as it
- * was. */
+/* Reads the credentials anew, from the same files or others: for sessions that begin from now on; those that stand stay.
+ * After an error all is as it was. */
 int net_renew(struct net *net, const struct net_credentials *files, struct err *err);
 /* Says goodbye; copies that are not done are completed with -ESHUTDOWN. No other event comes any more. NULL is allowed. */
 void net_free(struct net *net);
 
-/* What the roster has of a node has changed: it has come, has another address, is another process, or has gone. A session with what it was ends.
- * -EINVAL: its host is no address, or one of another family than ours: it cannot be reached. -ENOMEM. */
+/* What the roster has of a node has changed: it has come, has another address, is another process, or has gone. A session
+ * with what it was ends. -EINVAL: its host is no address, or one of another family than ours: it cannot be reached.
+ * -ENOMEM. */
 int net_member(struct net *net, unsigned node, struct err *err);
 
 int net_event_fd(struct net *net);
@@ -118,8 +123,9 @@ int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *b
 /* The same, and takes a hold in place of a copy. */
 int net_send_body(struct net *net, unsigned node, uint16_t type, struct net_body *body);
 
-/* Ends the session with a node that breaks the protocol above us, is to be forgotten, or was to be sent what was not taken; `down` comes with
- * rc. Until then nothing more is taken, so that no later message arrives without the one before it. A new session may follow. */
+/* Ends the session with a node that breaks the protocol above us, is to be forgotten, or was to be sent what was not
+ * taken; `down` comes with rc. Until then nothing more is taken, so that no later message arrives without the one before
+ * it. A new session may follow. */
 void net_drop(struct net *net, unsigned node, int rc);
 
 /* ---- memory */
@@ -135,9 +141,10 @@ struct net_ticket {
 int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum net_access access,
 	       struct net_region **out, struct err *err);
 struct net_ticket net_region_ticket(const struct net_region *region);
-/* When it returns no node reaches the memory any more, whatever was in flight. Where copies go by RDMA, a node that is at it is asked to stop; where that takes
- * longer than NET_WITHDRAW_MS the way of its copies is cut: those in flight between us, in both directions, fail with -ECONNRESET, the
- * session goes on. NULL is allowed; so is a region whose session is gone. */
+/* When it returns no node reaches the memory any more, whatever was in flight. Where copies go by RDMA, a node that is at
+ * it is asked to stop; where that takes longer than NET_WITHDRAW_MS the way of its copies is cut: those in flight between
+ * us, in both directions, fail with -ECONNRESET, the session goes on. NULL is allowed; so is a region whose session is
+ * gone. */
 void net_withdraw(struct net_region *region);
 
 /* Announces local memory that copies start from or end in, where the provider wants that: a token, 0 where it does not; -errno is not
@@ -155,12 +162,13 @@ struct net_op {
 	uint64_t len;
 	struct net_ticket ticket;
 	uint64_t offset; /* in the region */
-	uint64_t
-		deadline; /* clock_now(): when it has passed, the way of copies to the node is cut, for a copy cannot be called back otherwise */
+	/* clock_now(): when it has passed, the way of copies to the node is cut, for a copy cannot be called back
+	 * otherwise */
+	uint64_t deadline;
 	void (*done)(struct net_op *op); /* op may be submitted again or freed inside */
 	void *arg;                       /* the caller's */
-	/* len, or -errno: -ETIMEDOUT, -ECONNRESET, -EACCES (there is no such region any more), -ERANGE (beyond its end), -ESHUTDOWN, -ENOTCONN.
-	 * A copy that failed may be tried again while the session lasts. */
+	/* len, or -errno: -ETIMEDOUT, -ECONNRESET, -EACCES (there is no such region any more), -ERANGE (beyond its end),
+	 * -ESHUTDOWN, -ENOTCONN. A copy that failed may be tried again while the session lasts. */
 	int64_t result;
 	struct list link; /* private, as what follows */
 	uint64_t session, issued, moved;
@@ -170,7 +178,8 @@ struct net_op {
  * in flight to a node, shared fairly among its copies. */
 void net_submit(struct net *net, struct net_op *op);
 
-/* Asks NET_CLOCKS nodes at most, of those with a connection, for the time of day, each of which has answered what it was asked before; what they answer comes by `clock`. */
+/* Asks NET_CLOCKS nodes at most, of those with a connection, for the time of day, each of which has answered what it was
+ * asked before; what they answer comes by `clock`. */
 void net_ask_clocks(struct net *net);
 
 struct net_counts {

@@ -1,4 +1,5 @@
-/* Net body: what a message says, held once however many nodes it is on its way to. Never changed; counted, so that any thread may drop its hold. */
+/* Net body: what a message says, held once however many nodes it is on its way to. Never changed; counted, so that any
+ * thread may drop its hold. */
 #ifndef CKPTD_CLUSTER_NET_BODY_H
 #define CKPTD_CLUSTER_NET_BODY_H
 

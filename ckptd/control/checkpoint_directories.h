@@ -1,5 +1,5 @@
-/* Checkpoint directories: the directories that the coordinator of a job has had made and not yet given up, in its daemon (checkpoint/directory.h). What becomes of each is
- * reported to the coordinator. */
+/* Checkpoint directories: the directories that the coordinator of a job has had made and not yet given up, in its daemon
+ * (checkpoint/directory.h). What becomes of each is reported to the coordinator. */
 #ifndef CKPTD_CONTROL_CHECKPOINT_DIRECTORIES_H
 #define CKPTD_CONTROL_CHECKPOINT_DIRECTORIES_H
 

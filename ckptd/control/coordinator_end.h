@@ -1,11 +1,12 @@
-/* End of a job, at its coordinator: all ranks have finished, or nobody is left. Its launchers are let go then, and what its nodes keep of it is forgotten, so that it stands on
- * record before anybody is told:
+/* End of a job, at its coordinator: all ranks have finished, or nobody is left. Its launchers are let go then, and what
+ * its nodes keep of it is forgotten, so that it stands on record before anybody is told:
  *
  *	over ──► on record ──► all nodes are told; until then whoever comes for the next job of that name is to ask again
  *
- * The record says which plan was the last. A coordinator that begins reads it, and tells those who follow that plan that all is over (control/membership_ended.c), in place
- * of waiting for ranks that have finished. What was asked of the job goes from the record with it. A job whose world does not change has no plan, and needs no
- * record of its end: each of its launchers ends by itself, and what is said again is answered again. */
+ * The record says which plan was the last. A coordinator that begins reads it, and tells those who follow that plan that
+ * all is over (control/membership_ended.c), in place of waiting for ranks that have finished. What was asked of the job
+ * goes from the record with it. A job whose world does not change has no plan, and needs no record of its end: each of
+ * its launchers ends by itself, and what is said again is answered again. */
 #ifndef CKPTD_CONTROL_COORDINATOR_END_H
 #define CKPTD_CONTROL_COORDINATOR_END_H
 

@@ -1,11 +1,14 @@
-/* Halts of a job, at its coordinator: that it is to end, at once or later. What was asked is a part of the record of the epoch, and nobody is told before it stands there.
+/* Halts of a job, at its coordinator: that it is to end, at once or later. What was asked is a part of the record of the
+ * epoch, and nobody is told before it stands there.
  *
  *	asked ──► on record ──► all nodes are told, and whoever joins ──► the job has ended, or nobody of it is left: that is recorded, too
  *
- * A coordinator that begins reads it. It holds as soon as a node joins with processes that have been in an epoch of the job; copies and arenas say nothing, they outlive
- * those who were asked. If nobody does who is needed for the next epoch, those who were asked are gone: the job begins anew, and nobody enters before that is on record.
- * So it is where the coordinator lives on, and none of those who wait to enter an epoch has been in one, although one was entered since it was asked.
- * Where there is no record the nodes say what they know: the highest number holds. On one node that the job is to end now is known here for who comes later, the rest by the job itself. */
+ * A coordinator that begins reads it. It holds as soon as a node joins with processes that have been in an epoch of the
+ * job; copies and arenas say nothing, they outlive those who were asked. If nobody does who is needed for the next epoch,
+ * those who were asked are gone: the job begins anew, and nobody enters before that is on record. So it is where the
+ * coordinator lives on, and none of those who wait to enter an epoch has been in one, although one was entered since it
+ * was asked. Where there is no record the nodes say what they know: the highest number holds. On one node that the job is
+ * to end now is known here for who comes later, the rest by the job itself. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HALT_H
 #define CKPTD_CONTROL_COORDINATOR_HALT_H
 
@@ -24,7 +27,8 @@ struct coordinator_halt {
 	bool holds;                 /* nobody enters an epoch before that is known, and recorded */
 };
 
-/* Of COMMAND_HALT to COMMAND_GO_ON. -EINPROGRESS: as soon as it is on record. -EAGAIN: nobody coordinates the job here; -EINVAL: it is to end already. */
+/* Of COMMAND_HALT to COMMAND_GO_ON. -EINPROGRESS: as soon as it is on record. -EAGAIN: nobody coordinates the job here;
+ * -EINVAL: it is to end already. */
 int host_halt(struct control *control, const char *job, const struct wire_command *command, struct err *err);
 /* Something asked is not on record yet. */
 bool host_halt_waits(const struct control *control, const char *job);

@@ -1,11 +1,13 @@
-/* Coordinator host: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose ranks are all on one node has
- * its host there. That of a job which is spread over nodes stands where control/election.h says, whether or not that node has ranks of it.
+/* Coordinator host: a job's coordinator in the daemon that has it, and how reports and orders come and go. A job whose
+ * ranks are all on one node has its host there. That of a job which is spread over nodes stands where control/election.h
+ * says, whether or not that node has ranks of it.
  *
- * What is for ourselves is a call (host_report, orders_obey), what is for others a message (format/message/peer_coord.h) of the same content. A
- * message that the net does not take ends the session: after that both sides say again what holds.
+ * What is for ourselves is a call (host_report, orders_obey), what is for others a message (format/message/peer_coord.h)
+ * of the same content. A message that the net does not take ends the session: after that both sides say again what holds.
  *
- * The epoch of a job that is spread, its plan, which nodes are drained, and its end, are recorded (control/epoch_record.h) before anybody is told of them; a host that begins, also after a
- * restart of its daemon, begins with an epoch that was never given out, so that whoever was there has to join again. */
+ * The epoch of a job that is spread, its plan, which nodes are drained, and its end, are recorded
+ * (control/epoch_record.h) before anybody is told of them; a host that begins, also after a restart of its daemon, begins
+ * with an epoch that was never given out, so that whoever was there has to join again. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_H
 
@@ -45,7 +47,8 @@ void hosts_node_down(struct control *control, uint32_t node, int rc, const char 
 void host_depose(struct control *control, const char *job);
 /* Records that could not be written are tried again. */
 void hosts_tick(struct control *control, uint64_t now);
-/* A worker reads for one of them, which must stay until it has ended; or the end of its job is about to be on record, and nobody else knows of it. */
+/* A worker reads for one of them, which must stay until it has ended; or the end of its job is about to be on record, and
+ * nobody else knows of it. */
 bool hosts_at_work(const struct control *control);
 /* Of jobs on several nodes: their directories are left as they are, since the daemon ends and what they wait for does not come. */
 void hosts_abandon(struct control *control);

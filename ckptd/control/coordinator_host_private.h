@@ -26,8 +26,8 @@ struct coordinator_host {
 	bool deposed; /* nobody finds it any more: another daemon coordinates the job, or may */
 	uint64_t begun_ns;
 	struct hand_over hand_over; /* nodes that are not heard, of which others are asked */
-	uint64_t
-		resume_ns; /* since when it waits for those who are in an epoch that was entered under another coordinator; 0: it does not */
+	/* since when it waits for those who are in an epoch that was entered under another coordinator; 0: it does not */
+	uint64_t resume_ns;
 	bool ended;                   /* nobody needs it: it goes when the last of its directories has been closed */
 	struct epochs_record *record; /* on its way */
 	uint32_t recorded;
@@ -40,8 +40,9 @@ struct coordinator_host {
 		back_written; /* epochs that began with a rollback: the last that is recorded; on its way */
 	uint64_t retry_ns;    /* 0: nothing has failed */
 	struct repeat unrecorded;
-	uint64_t
-		spill_ns; /* what is in memory is brought to storage, without a plan (control/coordinator_spill.c): give up then; 0: it is not */
+	/* what is in memory is brought to storage, without a plan (control/coordinator_spill.c): give up then; 0: it is
+	 * not */
+	uint64_t spill_ns;
 	uint32_t spilled_in;     /* the last epoch in which that was begun */
 	struct net_body *joined; /* what the nodes of this epoch are told as it is entered; NULL: nothing yet */
 	uint32_t joined_epoch;
@@ -64,7 +65,8 @@ void host_tell_others(struct coordinator_host *host, uint32_t node, const struct
 /* Nodes that were asked for copies, have not answered, and are worth waiting for (control/coordinator_world.c). */
 struct replica_surveyed;
 uint32_t host_unheard(const struct coordinator_host *host, const struct replica_surveyed *s);
-/* What is newest in memory is wanted on storage. True: nodes are lost, so that this is another matter than a flush (control/coordinator_spill.c). */
+/* What is newest in memory is wanted on storage. True: nodes are lost, so that this is another matter than a flush
+ * (control/coordinator_spill.c). */
 bool host_asked_to_spill(struct coordinator_host *host);
 void host_spill_tick(struct coordinator_host *host);
 /* What waits for somebody ends when that takes too long (control/coordinator_deadlines.c). */

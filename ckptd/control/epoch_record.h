@@ -1,6 +1,7 @@
-/* Epoch record: which one a job can be given, and the record of what was decided: the epoch, where the job went back to, which node has which ranks, what was asked of it, and that it has ended. An epoch that is
- * used twice would make a new checkpoint pass for an old one of the same name, and a writer of the past for one of today; two plans of one number, two processes for
- * the same rank. */
+/* Epoch record: which one a job can be given, and the record of what was decided: the epoch, where the job went back to,
+ * which node has which ranks, what was asked of it, and that it has ended. An epoch that is used twice would make a new
+ * checkpoint pass for an old one of the same name, and a writer of the past for one of today; two plans of one number,
+ * two processes for the same rank. */
 #ifndef CKPTD_CONTROL_EPOCH_RECORD_H
 #define CKPTD_CONTROL_EPOCH_RECORD_H
 
@@ -30,9 +31,11 @@ int epochs_first(struct control *control, const char *job, struct epochs_start *
 
 struct epochs_record;
 
-/* Writes that the epoch is given, and what else is in `begun`, into the registry, if there is one, and then on a worker into the store: it stands there, with all names, when done is called
- * with rc 0, from pool_poll. -ESTALE: another node coordinates the job. Without a store and a registry there is nothing to write to: done is called all the same.
- * One of a job after the other, also when the one before was forgotten: what was decided last stands at the end. Takes the plan and what was asked, in any case. -ENOMEM, and what registry_commit() says. */
+/* Writes that the epoch is given, and what else is in `begun`, into the registry, if there is one, and then on a worker
+ * into the store: it stands there, with all names, when done is called with rc 0, from pool_poll. -ESTALE: another node
+ * coordinates the job. Without a store and a registry there is nothing to write to: done is called all the same. One of a
+ * job after the other, also when the one before was forgotten: what was decided last stands at the end. Takes the plan
+ * and what was asked, in any case. -ENOMEM, and what registry_commit() says. */
 int epochs_record(struct control *control, struct begun *begun,
 		  void (*done)(void *arg, uint32_t epoch, int rc, const char *text), void *arg,
 		  struct epochs_record **out);

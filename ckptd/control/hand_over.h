@@ -1,14 +1,14 @@
-/* Hand-over: the coordinator of a job does not hear a node of it any more, and others do: the way between the two is cut. That is no loss, as long as some
- * node reaches both.
+/* Hand-over: the coordinator of a job does not hear a node of it any more, and others do: the way between the two is cut.
+ * That is no loss, as long as some node reaches both.
  *
  *	session ends ──► nodes with part in the job are asked: do you reach all others of it? (control/reach.h)
  *	                   │ one does      the job is handed over to it: it coordinates from then on, in another term
  *	                   │ none does     the node is lost
  *	                   │ it is back    the node is lost: what was said to it meanwhile is
  *
- * All of it ends within peer-timeout. Answers count only of nodes that were asked, in the sessions in which they were. A node that lies about whom it reaches
- * gets a job that it could have been elected for, and no coordinator asks before it has had the job for as long as peer-timeout: so a job is not handed
- * over more often than that.
+ * All of it ends within peer-timeout. Answers count only of nodes that were asked, in the sessions in which they were. A
+ * node that lies about whom it reaches gets a job that it could have been elected for, and no coordinator asks before it
+ * has had the job for as long as peer-timeout: so a job is not handed over more often than that.
  *
  * Only where who coordinates is elected (control/election.h). Without a registry nobody else can. */
 #ifndef CKPTD_CONTROL_HAND_OVER_H

@@ -1,9 +1,10 @@
-/* Heir: who is to coordinate a job next, as its coordinator says that hands it over.
+/* Heir: the node that is to coordinate a job next, as the coordinator that hands the job over says.
  *
- *	jobs/JOB/heir    "TERM NODE": after that term, this node. Written as the coordinator's own record is deleted, in one transaction and under its
- *	                 lease; deleted by who is elected next, as it creates its record.
+ *	jobs/JOB/heir    "TERM NODE": after that term, this node. Written in the transaction that deletes the coordinator's
+ *	                 own record, and under its lease. Deleted by the next coordinator, as it creates its record.
  *
- * The other nodes give that one the time of a lease to be elected. If it is not, or says no, any of them may be: the record only says who comes first. */
+ * The other nodes give the heir the time of a lease to be elected. If it is not elected, or says no, any of them may be:
+ * the record only says which node comes first. */
 #ifndef CKPTD_CONTROL_HEIR_H
 #define CKPTD_CONTROL_HEIR_H
 

@@ -1,11 +1,12 @@
-/* Lemon: a node that fails again and again, which nobody has found anything wrong with. Counted is what ends an epoch that all ranks of a job had entered: the
- * node was lost, without having said goodbye, or the first of its ranks was; if the job then went on.
+/* Lemon: a node that fails again and again, which nobody has found anything wrong with. Counted is what ends an epoch
+ * that all ranks of a job had entered: the node was lost, without having said goodbye, or the first of its ranks was; if
+ * the job then went on.
  *
  *	ordinary ── so many failures within the window, and more than twice as many as the other nodes have on average ──► set aside
  *	         ◄── an operator says so (then nothing counts that was before), and nothing else ─────────────────────────
  *
- * The comparison keeps off what is not the node's fault: a program that crashes does so everywhere, and a network that breaks loses all nodes alike.
- * Pure: the clock is the caller's, and is that of the wall, since records outlive a daemon. */
+ * The comparison keeps off what is not the node's fault: a program that crashes does so everywhere, and a network that
+ * breaks loses all nodes alike. Pure: the clock is the caller's, and is that of the wall, since records outlive a daemon. */
 #ifndef CKPTD_CONTROL_LEMON_H
 #define CKPTD_CONTROL_LEMON_H
 

@@ -81,8 +81,8 @@ struct membership {
 
 /* NULL: the world of that job does not change. */
 struct membership *membership_find(const struct control *control, const char *job);
-/* Of a job of which somebody has offered itself for the first time. None is made where that one is of a run that has ended, by the record. -ENOMEM, and what epochs_last()
- * says. */
+/* Of a job of which somebody has offered itself for the first time. None is made where that one is of a run that has
+ * ended, by the record. -ENOMEM, and what epochs_last() says. */
 int membership_new(struct control *control, const char *job, bool spread, const struct peer_capacity *first,
 		   struct membership **out, struct err *err);
 void membership_remove(struct control *control, const char *job);
@@ -94,8 +94,8 @@ uint64_t membership_return_patience(const struct membership *m);
 /* Nobody of them comes: each has said so, or its daemon is not there. */
 bool membership_nobody_returns(const struct membership *m);
 
-/* The node is to end what it has under way, if it has anything by the plan that holds; also who has lost his launcher: if he has rank 0, nobody
- * else decides what is written. */
+/* The node is to end what it has under way, if it has anything by the plan that holds; also who has lost his launcher: if
+ * he has rank 0, nobody else decides what is written. */
 void membership_quiesce(struct membership *m, uint32_t node);
 
 /* What only memory has is written first; also a second time, when what has ended was without the node that is lost now. */
@@ -106,8 +106,8 @@ bool membership_at_work(const struct membership *m);
 
 /* control/membership_recovery.c. What a node says of the plan that it follows. */
 void membership_hear_of_plan(struct membership *m, uint32_t node, const struct peer_capacity *said);
-/* No plan holds, and those whom it would wait for have come, or were waited for: one that is known of does, or the next one is made. False: the
- * membership is no more. */
+/* No plan holds, and those whom it would wait for have come, or were waited for: one that is known of does, or the next
+ * one is made. False: the membership is no more. */
 bool membership_gathered(struct membership *m);
 /* The node follows the plan that holds by number: one of an earlier life, if it has no rank in this one. */
 void membership_tell_apart(struct membership *m, uint32_t node);
@@ -120,7 +120,8 @@ void membership_tell_behind(struct membership *m);
 int membership_recall(struct membership *m, struct err *err);
 /* Somebody follows a plan of the job: the one on record holds. False: none was, or one holds already. */
 bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan);
-/* Ranks of the plan on record of a node that has said what it follows, and how many processes it has: it has yet to hear of them, or cannot have them any more. */
+/* Ranks of the plan on record of a node that has said what it follows, and how many processes it has: it has yet to hear
+ * of them, or cannot have them any more. */
 void membership_settle(struct membership *m, uint32_t node, const struct peer_capacity *said);
 
 /* control/membership_recovery.c. Whoever joins has a place in the plan that holds, not in an older one. */
@@ -145,7 +146,8 @@ bool membership_replan(struct membership *m);
 
 /* control/membership_drain.c. Its launcher has said so, or not any more. */
 void membership_departs(struct membership *m, uint32_t node, bool departs);
-/* Where nothing is on record: the node knows it so. Who has an order of this life of the daemon from nobody else is believed, the others are told. */
+/* Where nothing is on record: the node knows it so. Who has an order of this life of the daemon from nobody else is
+ * believed, the others are told. */
 void membership_drain_said(struct membership *m, uint32_t node, bool drained);
 /* Those on record beside the plan that holds. */
 void membership_drains_recall(struct membership *m);
@@ -165,8 +167,8 @@ void membership_paused(struct membership *m, uint32_t node, const struct peer_re
 void membership_stick(struct membership *m, uint64_t ns, const char *why);
 void membership_unstick(struct membership *m);
 
-/* control/membership_ended.c. How the last job of that name has ended: after its last plan comes one in which nobody has a rank; plan 0: none has
- * ended. */
+/* control/membership_ended.c. How the last job of that name has ended: after its last plan comes one in which nobody has
+ * a rank; plan 0: none has ended. */
 struct membership_end {
 	uint32_t plan, epoch;
 	bool unserved; /* copies stay: see struct coord_view, or nobody knows */
@@ -178,8 +180,8 @@ struct begun;
 void membership_past_recall(struct control *control, const char *job, const struct begun *last);
 struct membership_end membership_past(const struct control *control, const char *job);
 void membership_past_free(struct control *control);
-/* Who follows this plan was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when that is done it offers again, has
- * none at work, and may end. Where it had none, that is all. */
+/* Who follows this plan was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when
+ * that is done it offers again, has none at work, and may end. Where it had none, that is all. */
 bool membership_is_over(const struct control *control, const char *job, uint32_t plan);
 void membership_tell_over(struct control *control, uint32_t node, bool spread, const struct peer_report *report);
 

@@ -1,8 +1,9 @@
-/* Reach: whether this node hears others. The coordinator of a job that does not hear a node of it any more asks, before it takes that node for lost
- * (control/hand_over.h). This node then says something to each of the nodes that it is asked of, and waits for what they say.
+/* Reach: whether this node hears others. The coordinator of a job that does not hear a node of it any more asks, before
+ * it takes that node for lost (control/hand_over.h). This node then says something to each of the nodes that it is asked
+ * of, and waits for what they say.
  *
- * Yes is said when all have answered since; no, as soon as one session has ended, or none was there. If a node neither answers nor ends, nothing is
- * said: who asks does not wait for ever. What is asked here changes nothing here. */
+ * Yes is said when all have answered since; no, as soon as one session has ended, or none was there. If a node neither
+ * answers nor ends, nothing is said: who asks does not wait for ever. What is asked here changes nothing here. */
 #ifndef CKPTD_CONTROL_REACH_H
 #define CKPTD_CONTROL_REACH_H
 

@@ -20,7 +20,8 @@ struct registry_record;
 
 /* Nodes by the roster. What a node says of itself; "": nothing is wrong, or it is not there to say so. */
 void set_aside_said(struct control *control, uint32_t node, const char *unfit);
-/* It has ended an epoch that all had entered. That counts when the job has gone on from there: what ends a whole job is no failure of a node. */
+/* It has ended an epoch that all had entered. That counts when the job has gone on from there: what ends a whole job is
+ * no failure of a node. */
 void set_aside_suspect(struct control *control, uint32_t node, const char *job, const char *why);
 void set_aside_gone_on(struct control *control, const char *job);
 /* It has not, and does not. */
@@ -29,8 +30,8 @@ void set_aside_ended(struct control *control, const char *job);
 const char *set_aside_why(const struct control *control, uint32_t node);
 /* The part of that for its failures. */
 const char *set_aside_lemon(const struct control *control, uint32_t node);
-/* Its failures are forgotten. done, perhaps at once: rc 0: that is on record; else why not. -ENOENT: it has none, or there is no such node; -EREMOTE: another
- * node keeps them; -ENOTCONN: the registry is away. */
+/* Its failures are forgotten. done, perhaps at once: rc 0: that is on record; else why not. -ENOENT: it has none, or
+ * there is no such node; -EREMOTE: another node keeps them; -ENOTCONN: the registry is away. */
 int set_aside_clear(struct control *control, const char *name, void (*done)(void *arg, int rc, const char *why),
 		    void *arg, struct err *err);
 

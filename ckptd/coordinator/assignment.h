@@ -9,15 +9,17 @@
  *	   or a node is to be let go, and enough are left without it  → CHANGEABLE: a plan at the next occasion, when no step is lost by it
  *	the same, and too few would be left                           → ENDING: nothing can be planned that the job could go on with
  *
- * A node that is avoided gets new ranks where there is no other that could, without parting those that were on one node: spares come before it. Until a spare is there, or node-wait is over, a world
- * that would need it does not begin. What has ranks there goes on.
+ * A node that is avoided gets new ranks where there is no other that could, without parting those that were on one node:
+ * spares come before it. Until a spare is there, or node-wait is over, a world that would need it does not begin. What
+ * has ranks there goes on.
  *
  * A sound process always goes on, and with its rank, unless that rank is beyond the end of the new world: then it is in one of the
  * gaps. No plan moves fewer. Where all nodes have equally many processes, and come and go whole, each has a block of consecutive ranks.
  *
- * What the ranks of a node hold alike is divided among them, so that what is in memory is of use to those alone who share a node with the same
- * ranks as before. As long as the world keeps its size, the ranks of a lost node therefore stay together where one node, which has none, has room for
- * all of them. Where memory is all that there is (whole) sound processes, too, are let go for that: with the one of their node that is lost. */
+ * What the ranks of a node hold alike is divided among them, so that what is in memory is of use to those alone who share
+ * a node with the same ranks as before. As long as the world keeps its size, the ranks of a lost node therefore stay
+ * together where one node, which has none, has room for all of them. Where memory is all that there is (whole) sound
+ * processes, too, are let go for that: with the one of their node that is lost. */
 #ifndef CKPTD_COORDINATOR_ASSIGNMENT_H
 #define CKPTD_COORDINATOR_ASSIGNMENT_H
 
@@ -65,16 +67,16 @@ struct assignment {
 int assignment_init(struct assignment *assignment, uint32_t nnodes, uint32_t want, uint32_t least);
 void assignment_free(struct assignment *assignment);
 
-/* Another one has planned, and this is on record of it, by rank: `home` (ASSIGNMENT_NOBODY: a node that is none here) and `was`. Nobody has a rank until he claims it,
- * or takes up what is his. 1 <= world <= want. */
+/* Another one has planned, and this is on record of it, by rank: `home` (ASSIGNMENT_NOBODY: a node that is none here) and
+ * `was`. Nobody has a rank until he claims it, or takes up what is his. 1 <= world <= want. */
 void assignment_recall(struct assignment *assignment, uint32_t number, uint32_t world, const uint32_t *home,
 		       const uint32_t *was);
 /* The node, which has not heard of it yet, has all ranks that it was given by that plan. */
 void assignment_take_up(struct assignment *assignment, uint32_t node);
 /* The same, and we know only which plan it was and how large its world. */
 void assignment_adopt(struct assignment *assignment, uint32_t number, uint32_t world);
-/* The node's processes have these ranks of the plan that holds, as far as nobody else has them; those that it had besides are lost, and it does
- * not replace them. */
+/* The node's processes have these ranks of the plan that holds, as far as nobody else has them; those that it had besides
+ * are lost, and it does not replace them. */
 void assignment_claim(struct assignment *assignment, uint32_t node, const uint32_t *ranks, uint32_t n);
 /* There are ranks of a plan that was recalled or adopted of which nobody has said yet whether he keeps them. */
 bool assignment_unclaimed(const struct assignment *assignment);
@@ -92,8 +94,8 @@ void assignment_avoid(struct assignment *assignment, uint32_t node, bool avoided
 enum assignment_state assignment_state(const struct assignment *assignment);
 /* The size of the world that is planned next, should that be now. */
 uint32_t assignment_next_world(const struct assignment *assignment);
-/* The next plan would leave the world as large as it is, and each rank with those that it has shared a node with, and nobody else. False also
- * where that is not known, or there is no memory to find it out. */
+/* The next plan would leave the world as large as it is, and each rank with those that it has shared a node with, and
+ * nobody else. False also where that is not known, or there is no memory to find it out. */
 bool assignment_keeps(const struct assignment *assignment);
 /* Gives every rank to a node: world, node and was are new. -EAGAIN: fewer processes than the job needs at least, nothing has changed. */
 int assignment_plan(struct assignment *assignment);

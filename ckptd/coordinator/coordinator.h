@@ -1,27 +1,35 @@
-/* Coordinator: what the nodes of a job do together: its epoch and who has entered it, which step is restored, how far each save has come on
- * all of them, and what makes it a checkpoint. One per job, for all of its nodes; on a single node reports and orders are plain calls.
+/* Coordinator: what the nodes of a job do together. It decides the epoch and who has entered it, which step is restored,
+ * how far each save has come on all nodes, and when it becomes a checkpoint. There is one per job, for all of its nodes.
+ * If the job is on a single node, reports and orders are plain calls.
  *
- * A pure function of what is reported and of the clock: nodes report (coord_input), and are ordered (struct coord_orders). A report of another epoch than the job's changes nothing and is counted: its sender has an order on its way that
- * tells it so, and says again what still holds. Orders go to all nodes that take part, in the order of their numbers, and may be
- * answered by reports before they return.
+ * It is a pure function of the reports and the clock: nodes report (coord_input), and get orders (struct coord_orders).
+ * A report of another epoch than the job's changes nothing and is counted. An order that tells the sender so is on its
+ * way, and the sender then says again what still holds. Orders go to all nodes that take part, in the order of their
+ * numbers. Reports may answer an order before it returns.
  *
  *   finish ── a node has finished ──► told that it STAYS ── all have ──► DISMISSED
  *                                         └── another one waits to enter ──► NEEDED
  *   epoch    ── all ranks of all nodes wait in join ──► entered ── one is lost, or wants in ──► raised, entered by nobody yet
  *            ── another daemon coordinates, and all come that are in it ──► RESUME
- *            ── their tables differ ──► LIST_TENSORS, one rank of each kind after the other ── none is known in two ways ──► entered (coordinator/tables.h)
+ *            ── their tables differ ──► LIST_TENSORS, one rank of each kind after the other (coordinator/tables.h)
+ *                                       ── none is known in two ways ──► entered
  *   restore  ── all wait ──► LOOK (at memory, copies, storage) ── all have found ──► FETCH ── all have it ──► restored
  *                                   ▲ nothing is left: refused              │ cannot be had: the next best
  *   copies   ── shown: captured, and those of an earlier save are made, or cannot be ──► COPY ── all held ──► shown: replicated
- *   save     ── all captured, replicas alike ──► shown                                                          durable ── read back ──► verified
- *            ── one wants it written ──► MAKE ── made ──► WRITE ── all prepared ──► SEAL (MANIFEST.json) ──► ▲
+ *   save     ── all captured, replicas alike ──► shown
+ *            ── one wants it written ──► MAKE ── made ──► WRITE ── all prepared ──► SEAL (MANIFEST.json)
+ *                                                                  ── sealed ──► durable ── read back ──► verified
  *            ── anything fails ──► DROP ── out of the way ──► CLEAR ── all have deleted what they wrote ──► REMOVE
- *   schedule ── a rank will ask for a step that none has; when the epoch goes on from another coordinator: all have said what they have ──► SCHEDULE
- *   standstill ── the ranks of a node give no heartbeat (SILENT) ── those of all nodes ──► STANDSTILL, with who is waited for ── some do ──► over
- *   stragglers ── a node's ranks have made a round of steps (PACE) ── those of all nodes ──► STRAGGLERS, with who is late again and again
+ *   schedule ── a rank will ask for a step that none has (and if the epoch goes on from another coordinator: all have
+ *               said what they have) ──► SCHEDULE
+ *   standstill ── the ranks of a node give no heartbeat (SILENT) ── those of all nodes ──► STANDSTILL, with who is
+ *                 waited for ── some do ──► over
+ *   stragglers ── a node's ranks have made a round of steps (PACE) ── those of all nodes ──► STRAGGLERS, with who is
+ *                 late again and again
  *   spill   ── the world changes, nodes are lost ──► LOOK ── chosen ──► GATHER ──► MAKE ──► WRITE ──► SEAL, or as a save that fails
  *
- * MAKE, SEAL, DROP and REMOVE go to the coordinator's own daemon, which alone makes, names and removes directories (checkpoint/directory.h). */
+ * MAKE, SEAL, DROP and REMOVE go to the coordinator's own daemon, which alone makes, names and removes directories
+ * (checkpoint/directory.h). */
 #ifndef CKPTD_COORDINATOR_COORDINATOR_H
 #define CKPTD_COORDINATOR_COORDINATOR_H
 
@@ -64,10 +72,11 @@ struct coord_survey {
 
 /* Orders to nodes, node < nnodes; and what is for the coordinator's own daemon.
  *
- * RESUME: the job goes on in its epoch, and what was reported of saves is reported anew. ADOPT: the job is in this epoch, and no rank has to be told; with the flag its ranks go on in it. RAISE: freeze what is shown, poison
- * what is not complete, then tell the ranks; with the flag the rank whose loss ended the last epoch that all had entered, whatever has
- * raised it since. RANK_WANTED: the rank is wanted anew; the epoch stays. REJECT: those of its ranks that wait to enter cannot. JOINED:
- * all have entered. FINISH_STATE: where a node that has finished stands.
+ * RESUME: the job goes on in its epoch, and what was reported of saves is reported anew. ADOPT: the job is in this epoch,
+ * and no rank has to be told; with the flag its ranks go on in it. RAISE: freeze what is shown, poison what is not
+ * complete, then tell the ranks; with the flag the rank whose loss ended the last epoch that all had entered, whatever
+ * has raised it since. RANK_WANTED: the rank is wanted anew; the epoch stays. REJECT: those of its ranks that wait to
+ * enter cannot. JOINED: all have entered. FINISH_STATE: where a node that has finished stands.
  * LOOK: what there is to restore (RESTORE_CANDIDATES). RESTORE_FETCH: bring it into the slots of this node's ranks (FETCHED). RESTORED,
  * REFUSE: how that ended.
  * LEVEL, FAIL: what has become of a save. COMPARE: tell of these replicas in a snapshot (COMPARED). COPY: make copies of this node's
@@ -85,7 +94,8 @@ struct coord_orders {
 	void *arg;
 	/* order is read before it returns. */
 	void (*emit)(void *arg, uint32_t node, const struct peer_order *order);
-	/* The epoch is to be kept, so that it is not given out again, and where the job went back to last: coord_persisted, perhaps at once. Until then nobody is told. */
+	/* The epoch is to be kept, so that it is not given out again, and where the job went back to last:
+	 * coord_persisted, perhaps at once. Until then nobody is told. */
 	void (*persist)(void *arg, uint32_t epoch, const char *reason);
 	/* Look what copies all nodes hold, also those that do not take part: coord_surveyed. */
 	void (*survey)(void *arg);
@@ -115,32 +125,32 @@ void coord_persisted(struct coord *c, uint32_t epoch);
 void coord_free(struct coord *c); /* NULL is allowed */
 
 bool coord_has_finished(const struct coord *c, uint32_t node);
-/* A report, of any type but PEER_LEAVE and PEER_REQUEST, which concern more than the coordinator. What is of another epoch, or of a node that
- * does not take part, changes nothing, but where it says otherwise.
+/* A report, of any type but PEER_LEAVE and PEER_REQUEST, which concern more than the coordinator. What is of another
+ * epoch, or of a node that does not take part, changes nothing, but where it says otherwise.
  *
- * NODE_JOIN: the node takes part with so many ranks, and knows of an epoch that may be later than is known here. It is told in which one the
- * job is: by ADOPT when it has known of none, else by RAISE. Perhaps an earlier life of the coordinator has told it that something was
- * replicated, and it has given up what is older. Where its ranks have finished, and it stands in the epoch of the job, its loss is none and
- * nobody waits for it, as long as the epoch stays.
+ * NODE_JOIN: the node takes part with so many ranks, and knows of an epoch that may be later than is known here. It is
+ * told in which one the job is: by ADOPT when it has known of none, else by RAISE. Perhaps an earlier life of the
+ * coordinator has told it that something was replicated, and it has given up what is older. Where its ranks have
+ * finished, and it stands in the epoch of the job, its loss is none and nobody waits for it, as long as the epoch stays.
  * SHARED_PIECES, in any epoch: what it holds of what is replicated, as soon as its ranks have registered, and again after each NODE_JOIN.
  * Nothing is written before that is known of all nodes. LIST_PIECES asks for it again, with the pieces of some shares.
  * RANK_JOIN: a rank wants to enter. NODE_READY, NOT_JOINING: all ranks of the node wait to enter, as many as have joined, or no longer.
  * LOST: a rank is. RANK_NOT_BACK: one that should have come back after a restart is not.
- * RESTORING, NOT_RESTORING: all ranks of the node wait to restore this step (or STEP_NEWEST, STEP_NEWEST_HEALTHY), or no longer.
- * RESTORE_CANDIDATES answers LOOK. FETCHED answers RESTORE_FETCH: -EBADMSG, -EIO: it is damaged, or cannot be had: the next best is tried.
- * COPIED: every rank of the node has copied its part and called fence. What not all nodes have copied when the epoch is raised fails
- * everywhere: what a rank copies after another one has left the collectives is garbage, however complete it looks.
- * REACHED: the node's part of a save has come to LEVEL_CAPTURED, REPLICATED or VERIFIED. Again and again does no harm.
- * REPLICA_DIGESTS: what the node's ranks hold alike with others, before its part has reached LEVEL_CAPTURED. COMPARED: what was asked where it
- * differs (coordinator/divergence.h).
+ * RESTORING, NOT_RESTORING: all ranks of the node wait to restore this step (or STEP_NEWEST, STEP_NEWEST_HEALTHY), or no
+ * longer. RESTORE_CANDIDATES answers LOOK. FETCHED answers RESTORE_FETCH: -EBADMSG, -EIO: it is damaged, or cannot be
+ * had: the next best is tried. COPIED: every rank of the node has copied its part and called fence. What not all nodes
+ * have copied when the epoch is raised fails everywhere: what a rank copies after another one has left the collectives is
+ * garbage, however complete it looks. REACHED: the node's part of a save has come to LEVEL_CAPTURED, REPLICATED or
+ * VERIFIED. Again and again does no harm. REPLICA_DIGESTS: what the node's ranks hold alike with others, before its part
+ * has reached LEVEL_CAPTURED. COMPARED: what was asked where it differs (coordinator/divergence.h).
  * UNCOPIED: copies of the node's part could not be made. Should they be after all (REACHED) before others are ordered, it is not too late.
  * READY, SKIPPED: the node of rank 0 decides what is written, and in which order (save/save_policy.h): its turn has come, or it stays in
  * memory. What has stayed may still have its turn later.
- * PREPARED: the node's part is written. FAILED, of another epoch, too, while it is being written: the node's part has failed: the save fails
- * everywhere.
+ * PREPARED: the node's part is written. FAILED, of another epoch, too, while it is being written: the node's part has
+ * failed: the save fails everywhere.
  * LEFT_OUT: a rank of the node had no free slot for the step, and goes on without it.
- * CLEARED, in any epoch: the node has nothing in the directory of a save that has failed. FORGOT, in any epoch: it knows nothing of the save
- * any more; when no node does it may be made anew, should it have failed.
+ * CLEARED, in any epoch: the node has nothing in the directory of a save that has failed. FORGOT, in any epoch: it knows
+ * nothing of the save any more; when no node does it may be made anew, should it have failed.
  * SCHEDULE_WANTED: a rank of the node asks for a step that no schedule has, or will soon; and the newest that the node has.
  * SILENT: the ranks of the node stand still, and where each of them is; or they do no longer.
  * PACE: how far the ranks of the node have come, and how long they have waited.
@@ -179,8 +189,8 @@ void coord_preface(struct coord *c, const char *text);
 void coord_standstill_tick(struct coord *c);
 
 void coord_surveyed(struct coord *c, const struct coord_survey *survey);
-/* A node that was asked has not answered for so long: which (UINT32_MAX: one that is not there), and about which save. False: there is none.
- * That save fails then, for what is known already. */
+/* A node that was asked has not answered for so long: which (UINT32_MAX: one that is not there), and about which save.
+ * False: there is none. That save fails then, for what is known already. */
 bool coord_overdue(const struct coord *c, uint64_t ms, struct step_id *id, uint32_t *node);
 void coord_give_up(struct coord *c, struct step_id id, const char *who);
 

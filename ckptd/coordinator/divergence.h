@@ -1,8 +1,10 @@
-/* Whether what ranks hold alike is alike, for one save on all nodes. Nodes tell one sum of each set of replicas (peer_replica_digests); where the sums of
- * a set differ, they are asked for those of 32 parts of it, then of the first part that differs, until it is one piece of one tensor, of
- * which they tell the digest of each rank. Of three ranks or more, more than half that agree are right, and the others are named.
+/* Whether what ranks hold alike is alike, for one save on all nodes. Nodes tell one sum of each set of replicas
+ * (peer_replica_digests); where the sums of a set differ, they are asked for those of 32 parts of it, then of the first
+ * part that differs, until it is one piece of one tensor, of which they tell the digest of each rank. Of three ranks or
+ * more, more than half that agree are right, and the others are named.
  *
- * Memory and messages are a few bytes for each set that a node holds, while nothing differs. Ranks that do not take part are not compared. */
+ * Memory and messages are a few bytes for each set that a node holds, while nothing differs. Ranks that do not take part
+ * are not compared. */
 #ifndef CKPTD_COORDINATOR_DIVERGENCE_H
 #define CKPTD_COORDINATOR_DIVERGENCE_H
 
@@ -10,8 +12,8 @@
 
 struct coord_divergence;
 
-/* What a node tells, in any number of messages; again does no harm. *v is made at the first time. 0, -ENOMEM, or -E2BIG: all nodes hold more
- * than REPLICA_DIGESTS_MAX different ones. */
+/* What a node tells, in any number of messages; again does no harm. *v is made at the first time. 0, -ENOMEM, or -E2BIG:
+ * all nodes hold more than REPLICA_DIGESTS_MAX different ones. */
 enum { REPLICA_DIGESTS_MAX = 1 << 18 };
 int coord_divergence_add(const struct coord *c, struct coord_divergence **v,
 			 const struct peer_replica_digests *replica_digests);

@@ -1,5 +1,6 @@
-/* Candidates: what there is of a job's steps when it restores, and which of them is the newest that can be had: all of its ranks can get their
- * part, out of their own node's memory, from a node that holds a copy, or from storage. What could not be had after all is passed over.
+/* Candidates: what there is of a job's steps when it restores, and which of them is the newest that can be had: all of
+ * its ranks can get their part, out of their own node's memory, from a node that holds a copy, or from storage. What
+ * could not be had after all is passed over.
  *
  * Everything that is entered here was complete on every rank: a snapshot is in memory, and is copied, only as such (coordinator/copy.c). */
 #ifndef CKPTD_COORDINATOR_RESTORE_CANDIDATES_H
@@ -35,8 +36,8 @@ struct candidates_gap {
 	struct step_id id;
 	uint32_t rank;
 };
-/* Those between the two, the newest first; before: epoch 0: whatever is newer than chosen; chosen: epoch 0: all that there is. Not those that
- * were passed over. Returns how many, at most max. */
+/* Those between the two, the newest first; before: epoch 0: whatever is newer than chosen; chosen: epoch 0: all that
+ * there is. Not those that were passed over. Returns how many, at most max. */
 uint32_t candidates_gaps(struct candidates *l, uint32_t world, const uint32_t *owners, struct step_id chosen,
 			 struct step_id before, struct candidates_gap *gaps, uint32_t max);
 /* The memory of the node has it, for all of its ranks. */

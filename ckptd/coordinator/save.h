@@ -61,7 +61,8 @@ void coord_save_show(struct coord *c, struct coord_save *s, enum level_shown lev
 void coord_save_compare(struct coord *c, struct step_id id);
 /* When all parts are prepared. */
 void coord_save_seal(struct coord *c, struct coord_save *s);
-/* coordinator/compare.c. All have captured it, and said what they hold: it is shown, has failed, is asked about, or waits for an older one. */
+/* coordinator/compare.c. All have captured it, and said what they hold: it is shown, has failed, is asked about, or waits
+ * for an older one. */
 void coord_save_decide(struct coord *c, struct coord_save *s);
 /* What has waited for an older one, that is decided now, or gone. */
 void coord_saves_in_turn(struct coord *c);

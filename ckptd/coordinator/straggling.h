@@ -1,10 +1,11 @@
-/* Straggling: finds the ranks and nodes of a whole job that are late again and again, and for which the others wait. It sees numbers and clocks,
- * and nothing else.
+/* Straggling: finds the ranks and nodes of a whole job that are late again and again, and for which the others wait. It
+ * sees numbers and clocks, and nothing else.
  *
- * Ranks that meet in collectives all have the step time of the slowest: it does not tell who that is. What tells is where they spend the time.
- * The late one computes until the others are long there, and is in the collective for a moment; they are in it for as long as they wait. So
- * what counts of a rank is its own part: the share of a round of steps in which it was in no collective. Each node has a clock of its own, so
- * it is a share of its node's time, and the round ends when each node has had its own.
+ * Ranks that meet in collectives all have the step time of the slowest: it does not tell who that is. What tells is where
+ * they spend the time. The late one computes until the others are long there, and is in the collective for a moment; they
+ * are in it for as long as they wait. So what counts of a rank is its own part: the share of a round of steps in which it
+ * was in no collective. Each node has a clock of its own, so it is a share of its node's time, and the round ends when
+ * each node has had its own.
  *
  *	who      own part                            is compared with
  *	rank     its own                             the median of all other ranks, or that of the others on its node: the larger one
@@ -14,11 +15,12 @@
  * So a rank is named only where it stands out at home too. Is more than half of a node late, then the node is; a node with one rank is not
  * judged, its rank is.
  *
- * Single steps are no measure: on clusters the 99th percentile of steps is two to three times the median. Of each rank and node the logarithms of
- * that ratio are summed up over the rounds, each less SLACK, and never below 0: the cumulative sum test of E. S. Page (Continuous
- * inspection schemes, Biometrika 41, 1954), which finds a lasting shift soonest for a given rate of false alarms. Two things make it
- * robust: the median, and that one round counts at most as twice as long (winsorised, as by P. J. Huber), so that no pause, however long,
- * makes a straggler. At LIMIT it is late; it is so until the sum is back at 0.
+ * Single steps are no measure: on clusters the 99th percentile of steps is two to three times the median. Of each rank
+ * and node the logarithms of that ratio are summed up over the rounds, each less SLACK, and never below 0: the cumulative
+ * sum test of E. S. Page (Continuous inspection schemes, Biometrika 41, 1954), which finds a lasting shift soonest for a
+ * given rate of false alarms. Two things make it robust: the median, and that one round counts at most as twice as long
+ * (winsorised, as by P. J. Huber), so that no pause, however long, makes a straggler. At LIMIT it is late; it is so until
+ * the sum is back at 0.
  *
  *	quiet ── sum ≥ LIMIT ──► late            a new epoch, or a node that has other ranks: all begin anew
  *	      ◄── sum = 0 ─────

@@ -1,4 +1,5 @@
-/* Peer dispatch: the daemons of the other nodes of a cluster. What the net tells is given to whom it concerns here, by the type of the message. */
+/* Peer dispatch: the daemons of the other nodes of a cluster. What the net tells is given to whom it concerns here, by
+ * the type of the message. */
 #ifndef CKPTD_DISPATCH_PEER_DISPATCH_H
 #define CKPTD_DISPATCH_PEER_DISPATCH_H
 
@@ -10,13 +11,13 @@
 struct dispatch;
 struct roster_node;
 
-/* Reads dispatch->peers->roster, and who we are in it; without the settings `cluster` and `node-address` there is none. With `node-address`, peers_join() is to
- * follow. */
+/* Reads dispatch->peers->roster, and who we are in it; without the settings `cluster` and `node-address` there is none.
+ * With `node-address`, peers_join() is to follow. */
 int peers_find(struct dispatch *dispatch, struct err *err);
 /* What peers_find() does with `node-address` when it knows what this node is: opens the registry, which says the rest. */
 int peers_enter(struct dispatch *dispatch, const struct roster_node *self, struct err *err);
-/* Joins a cluster whose nodes stand in the registry. 1: that is done, or there is nothing to join; 0: it goes on when the descriptor is readable, or
- * soon; err says what is waited for; else -errno. */
+/* Joins a cluster whose nodes stand in the registry. 1: that is done, or there is nothing to join; 0: it goes on when the
+ * descriptor is readable, or soon; err says what is waited for; else -errno. */
 int peers_join(struct dispatch *dispatch, struct err *err);
 int peers_join_fd(const struct dispatch *dispatch);
 /* This node is no member of the cluster any more, and why: its daemon is to end. 0: it is. */

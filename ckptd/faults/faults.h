@@ -17,8 +17,8 @@ struct faults;
 struct faults *faults_new(struct jobs *jobs);
 void faults_free(struct faults *faults);
 
-/* COMMAND_FAULT of the job (NULL: of none, for faults at the daemon). -EPERM: the configuration does not allow it; -ENOENT: there is no such
- * rank or snapshot here; -EBUSY: too many are pending. */
+/* COMMAND_FAULT of the job (NULL: of none, for faults at the daemon). -EPERM: the configuration does not allow it;
+ * -ENOENT: there is no such rank or snapshot here; -EBUSY: too many are pending. */
 int faults_cause(struct faults *faults, struct job *job, const struct wire_command *command, struct wire_answer *answer,
 		 struct err *err);
 /* After power-cut, and its answer: SIGKILL to all launchers and ranks, and to this process. */

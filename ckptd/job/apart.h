@@ -1,9 +1,11 @@
-/* Apart: a node does not answer, or no coordinator can be reached. Then ranks of a job that is spread over nodes may wait for those on the other side, and
- * none of them hangs. Each arena says until when that is so, and the launcher counts no silence before (cli/launcher/launch_hang.c).
+/* Apart: a node does not answer, or no coordinator can be reached. Then ranks of a job that is spread over nodes may wait
+ * for those on the other side, and none of them hangs. Each arena says until when that is so, and the launcher counts no
+ * silence before (cli/launcher/launch_hang.c).
  *
- * Which nodes a job has only its coordinator knows: so any node that this one misses counts. It is missed for as long as peer-timeout at most: then it is lost,
- * and if the job had ranks there, its next epoch begins. Connections of ranks may stand still for as long again as the way between them was cut; more than half
- * of peer-timeout is over when a node is known to be missed. */
+ * Which nodes a job has only its coordinator knows: so any node that this one misses counts. It is missed for as long as
+ * peer-timeout at most: then it is lost, and if the job had ranks there, its next epoch begins. Connections of ranks may
+ * stand still for as long again as the way between them was cut; more than half of peer-timeout is over when a node is
+ * known to be missed. */
 #ifndef CKPTD_JOB_APART_H
 #define CKPTD_JOB_APART_H
 

@@ -1,7 +1,8 @@
-/* Copying: a job's snapshots go into the memory of other nodes. The coordinator orders which one; it goes out of the slots of this node's ranks to
- * the nodes that replication/placement.h names (replication/replication.h). When every rank here has all its copies, or cannot have them, the
- * coordinator hears of it. What is missing then is tried again, until another snapshot is ordered. What they have restored is not sent while the
- * ranks are on their way back to work (recoveries_return). Which snapshots stay in memory for it: save/copies.h. */
+/* Copying: a job's snapshots go into the memory of other nodes. The coordinator orders which one; it goes out of the
+ * slots of this node's ranks to the nodes that replication/placement.h names (replication/replication.h). When every rank
+ * here has all its copies, or cannot have them, the coordinator hears of it. What is missing then is tried again, until
+ * another snapshot is ordered. What they have restored is not sent while the ranks are on their way back to work
+ * (recoveries_return). Which snapshots stay in memory for it: save/copies.h. */
 #ifndef CKPTD_JOB_COPYING_H
 #define CKPTD_JOB_COPYING_H
 

@@ -1,7 +1,8 @@
-/* Halt: a job is asked to make a last checkpoint and to end: at once, after its next checkpoint, or in time for an appointment. On several nodes the
- * coordinator is asked, puts it on record (control/coordinator_halt.h) and tells all of them, under a number. The first node for which it is time says so to the coordinator.
- * Without a record each node says to each coordinator what it knows, so that it outlives all but the last of them. No node does anything about it while it has no
- * coordinator, since it would not hear that it was taken back. */
+/* Halt: a job is asked to make a last checkpoint and to end: at once, after its next checkpoint, or in time for an
+ * appointment. On several nodes the coordinator is asked, puts it on record (control/coordinator_halt.h) and tells all of
+ * them, under a number. The first node for which it is time says so to the coordinator. Without a record each node says
+ * to each coordinator what it knows, so that it outlives all but the last of them. No node does anything about it while
+ * it has no coordinator, since it would not hear that it was taken back. */
 #ifndef CKPTD_JOB_HALT_H
 #define CKPTD_JOB_HALT_H
 
@@ -19,8 +20,9 @@ struct halt {
 	bool due;   /* the time has come, and the coordinator has yet to say that the job is to end */
 };
 
-/* Of a job that is spread this only says what would happen: it is done when its coordinator says so. The answer's text says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. Of a job
- * that is spread other nodes may know what was forgotten here: taking it back is for them, then. */
+/* Of a job that is spread this only says what would happen: it is done when its coordinator says so. The answer's text
+ * says what will happen. -EINVAL: the time cannot be met, or there is nothing to take back. Of a job that is spread other
+ * nodes may know what was forgotten here: taking it back is for them, then. */
 int halt_request(struct job *job, const struct wire_command *command, struct wire_answer *answer, struct err *err);
 /* From the coordinator. */
 void halt_hear(struct job *job, const struct peer_halt *halt);

@@ -1,6 +1,7 @@
-/* Interval: how often the ranks of a job should save, to memory and to storage, by what was measured here; and what all of them have agreed on
- * (format/arena/schedule.h). A rank asks in its arena (ckpt_due). Before it needs the next schedule, this node tells the coordinator what it would
- * take for one; the coordinator takes the first that it is told, for all nodes.
+/* Interval: how often the ranks of a job should save, to memory and to storage, by what was measured here; and what all
+ * of them have agreed on (format/arena/schedule.h). A rank asks in its arena (ckpt_due). Before it needs the next
+ * schedule, this node tells the coordinator what it would take for one; the coordinator takes the first that it is told,
+ * for all nodes.
  *
  * Measured: steps, by what the ranks ask; what a save keeps training from, by the ranks; how long a save takes until it is captured,
  * replicated, durable (save/save_stats.h); losses by where the state came back from (restore/recovery_log.h). What was not measured yet is

@@ -53,7 +53,9 @@ struct rank {
 	pid_t pid;             /* 0: the process is gone */
 	int pidfd;
 	struct watch *pid_watch;
-	pid_t launched; /* what the launcher has started for it, and is still there: perhaps a script whose child the process is; 0: nothing */
+	/* what the launcher has started for it, and is still there: perhaps a script whose child the process is; 0:
+	 * nothing */
+	pid_t launched;
 	int doorbell;
 	struct watch *doorbell_watch;
 	struct memory *mem;
@@ -131,8 +133,8 @@ struct job {
 /* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */
 int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello *hello, pid_t pid, struct job **out,
 	      struct rank **rank, struct err *err);
-/* After job_hello of a process of another PID namespace (pid < 0): the pidfd tells of its end. Takes the pidfd; -1: the end of the connection
- * must do. */
+/* After job_hello of a process of another PID namespace (pid < 0): the pidfd tells of its end. Takes the pidfd; -1: the
+ * end of the connection must do. */
 void job_watch_foreign(struct rank *rank, pid_t pid, int pidfd);
 /* Its connection is gone. */
 void job_disconnected(struct job *job, struct rank *rank);
@@ -159,7 +161,8 @@ void job_pause(struct job *job, uint64_t after);
 
 /* Another world wants to begin: without any process the job ends here as soon as what is newest in its memory is on storage. */
 void job_yield(struct job *job);
-/* Its ranks have finished in this epoch, so that what a process of an earlier world has left here is of no use. Of a later life of it nothing is said. */
+/* Its ranks have finished in this epoch, so that what a process of an earlier world has left here is of no use. Of a
+ * later life of it nothing is said. */
 void job_over(struct job *job, uint32_t epoch);
 /* Deadlines, hangs, lingering; every tick. False: the job has ended and was freed. */
 bool job_tick(struct job *job);

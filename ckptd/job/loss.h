@@ -2,14 +2,16 @@
  *
  * Not finite: NaN or infinity, at once.
  *
- * Spike: the loss, or the norm of the gradients, lies far above the steps before it, several steps in a row. How far is measured by median and
- * median absolute deviation (MAD) of the last LOSS_WINDOW steps, which single wild steps do not move:
+ * Spike: the loss, or the norm of the gradients, lies far above the steps before it, several steps in a row. How far is
+ * measured by median and median absolute deviation (MAD) of the last LOSS_WINDOW steps, which single wild steps do not
+ * move:
  *
  *	noise = 1.4826 × median(|x − median(x)|)        deviation = (x − median(x)) / noise
  *
- * 1.4826 makes it the standard deviation where the noise is normal (P. J. Rousseeuw, C. Croux: Alternatives to the median absolute deviation,
- * JASA 88, 1993; the score is that of B. Iglewicz, D. Hoaglin: How to detect and handle outliers, 1993). A loss that falls lies below
- * the median: only what lies above counts. Of the norm the logarithms are judged: it varies by factors.
+ * 1.4826 makes it the standard deviation where the noise is normal (P. J. Rousseeuw, C. Croux: Alternatives to the median
+ * absolute deviation, JASA 88, 1993; the score is that of B. Iglewicz, D. Hoaglin: How to detect and handle outliers,
+ * 1993). A loss that falls lies below the median: only what lies above counts. Of the norm the logarithms are judged: it
+ * varies by factors.
  *
  * Divergence: the smoothed loss (exponentially weighted mean, S. W. Roberts: Control chart tests based on geometric moving averages,
  * Technometrics 1, 1959) lies above its best so far for LOSS_LASTING steps in a row, by LOSS_RISE times the noise at that time and by

@@ -1,8 +1,9 @@
 /* Loss policy: what is done when the loss of a job is no number, or diverges (the setting loss-policy).
  *
- * With `rollback` the job goes back to the newest checkpoint that training has marked healthy; where nobody marks, to one that is older than the
- * trouble. What is found again at about the same step leads further back, and the third time it ends the job: going back does not help then.
- * The coordinator is asked until another epoch begins. Belongs to the loop's thread. */
+ * With `rollback` the job goes back to the newest checkpoint that training has marked healthy; where nobody marks, to one
+ * that is older than the trouble. What is found again at about the same step leads further back, and the third time it
+ * ends the job: going back does not help then. The coordinator is asked until another epoch begins. Belongs to the loop's
+ * thread. */
 #ifndef CKPTD_JOB_LOSS_POLICY_H
 #define CKPTD_JOB_LOSS_POLICY_H
 

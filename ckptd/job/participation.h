@@ -9,7 +9,8 @@
 
 struct job;
 
-/* Joins: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. plan: that the launcher follows; 0: none. */
+/* Joins: on 0 the epoch is known if the job is on this node alone; else it comes with the coordinator's answer. plan:
+ * that the launcher follows; 0: none. */
 int participation_take(struct job *job, uint32_t plan, struct err *err);
 /* Joins again, when nobody has answered so far. */
 void participation_join(const struct job *job);

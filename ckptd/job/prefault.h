@@ -2,9 +2,10 @@
  * its fixed buffers slice by slice behind that. Both take seconds for a large arena: the workers touch, and the loop's thread, which
  * has to pin, is never held longer than one slice takes.
  *
- * An arena of the kernel's pool of huge pages is filled first, and only then ready to be handed out: 10 GB/s, against 0.3 to 2 for
- * ordinary pages, which are touched while the ranks go on. Those wait while the ranks of a job are on their way back to work (recoveries_return):
- * to clear and to collect pages takes processors and memory from them. Not where a rank waits for them, to pin them for its GPUs. */
+ * An arena of the kernel's pool of huge pages is filled first, and only then ready to be handed out: 10 GB/s, against 0.3
+ * to 2 for ordinary pages, which are touched while the ranks go on. Those wait while the ranks of a job are on their way
+ * back to work (recoveries_return): to clear and to collect pages takes processors and memory from them. Not where a rank
+ * waits for them, to pin them for its GPUs. */
 #ifndef CKPTD_JOB_PREFAULT_H
 #define CKPTD_JOB_PREFAULT_H
 

@@ -1,5 +1,5 @@
-/* What is noted of a recovery when it is over: a line of the span log, and a row of the catalog. Of a store that several nodes share the first
- * one has the catalog, and the others tell it. */
+/* What is noted of a recovery when it is over: a line of the span log, and a row of the catalog. Of a store that several
+ * nodes share the first one has the catalog, and the others tell it. */
 #ifndef CKPTD_JOB_RECOVERY_NOTES_H
 #define CKPTD_JOB_RECOVERY_NOTES_H
 

@@ -1,19 +1,23 @@
 /* Resize: a job goes on with another world; this node's part of it.
  *
- * The launcher of a job whose world may change says how many processes it has, and which ranks it keeps alive (OFFER). That goes to where the
- * job is coordinated (control/membership.h); from there comes which ranks are this node's from now on (PLAN), at first and whenever that changes:
+ * The launcher of a job whose world may change says how many processes it has, and which ranks it keeps alive (OFFER).
+ * The offer goes to the daemon that coordinates the job (control/membership.h). From there comes which ranks this node
+ * has (PLAN), at first and whenever that changes:
  *
  *   WAITING (no ranks: a spare, or nothing is planned yet) ── PLAN ──► AT WORK
- *   AT WORK ── QUIESCE ──► the others are here (again, should the daemon have restarted); what is newest in memory goes to storage ── nothing is
- *              under way ──► QUIESCED is said
+ *   AT WORK ── QUIESCE ──► all local ranks are here (again, if the daemon was restarted);
+ *              the newest snapshot in memory goes to storage ── nothing is under way ──► QUIESCED is said
  *           ── PLAN, when nothing is under way ──► AT WORK or WAITING
  *
- * Where a node was lost the coordinator has that written before it says QUIESCE (job/spill.h). Then the launcher is told who is which rank from now on, the arenas of the old world are let go, the job takes its participant anew with the new
- * world, and each process learns its new place as soon as it registers or joins (MOVED). Processes that are sound go on; none is started
- * that need not be. Where the plan changes nothing here, all stays as it is.
+ * If a node was lost, the coordinator has that snapshot written before it says QUIESCE (job/spill.h). After a PLAN:
+ *  - the launcher is told which process is which rank;
+ *  - the arenas of the old world are let go, and the job takes a new participant with the new world;
+ *  - each process learns its new place when it registers or joins (MOVED).
+ * Sound processes go on, and no process is started without need. If the plan changes nothing here, all stays as it is.
  *
- * A node that was out of reach, and comes back with a plan that is over, has no participant any more, nor has one whose plan was not the
- * last that an earlier life of the coordinator made: nobody says what becomes of what it has under way, and it gives that up. */
+ * A node has no participant any more if it was out of reach and comes back with a plan that is over. The same holds if
+ * its plan was not the last one of an earlier incarnation of the coordinator. Nobody decides then about what it has
+ * under way, so it gives that up. */
 #ifndef CKPTD_JOB_RESIZE_H
 #define CKPTD_JOB_RESIZE_H
 
@@ -34,7 +38,9 @@ struct resize {
 	uint32_t world;          /* of that plan; 0: not known */
 	bool drained; /* somebody wants this node to have no ranks: known here, too, for a later life of the coordinator's daemon */
 	bool unfit; /* something is wrong with this node, which was said */
-	bool apart; /* the coordinator was out of reach, or has vacated all participants, and has not yet said that the job's participant here counts */
+	/* the coordinator was out of reach, or has vacated all participants, and has not yet said that the job's
+	 * participant here counts */
+	bool apart;
 	struct wire_plan next;    /* number 0: none */
 	uint64_t quiesce_ns;      /* since when; 0: not */
 	uint32_t quiesce_next;    /* a later plan in which it is to quiesce, once it follows it; 0: none */
@@ -71,7 +77,8 @@ void resize_tick(struct job *job);
 
 /* Answers a request of a process that does not know its place yet. False: it does, or so its table says (NULL: it brings none). */
 bool resize_tell(struct rank *rank, uint32_t seq, const struct registration *table);
-/* The process had a rank here, and a plan took it away: it is on its way out, and not to be taken for who has the next rank of that number. */
+/* The process had a rank here, and a plan took it away: it is on its way out, and not to be taken for who has the next
+ * rank of that number. */
 bool resize_let_go(const struct job *job, int pid);
 /* The launcher has started it, whoever had that number before. */
 void resize_started(struct job *job, int pid);

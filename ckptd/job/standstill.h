@@ -1,7 +1,8 @@
-/* Standstill: no rank of a job gives a heartbeat any more, for far longer than a step takes, and all wait for one. It is known long before
- * hang-timeout, which a step of any job must fit in: the measure is the job's own steps. Each node tells the coordinator when its ranks are silent,
- * and where each of them is; when those of all nodes are, the coordinator says for which rank they wait (coordinator/standstill.c). That is told,
- * and ends nobody: ckpt run --hang-timeout does. Belongs to the loop's thread.
+/* Standstill: no rank of a job gives a heartbeat any more, for far longer than a step takes, and all wait for one. It is
+ * known long before hang-timeout, which a step of any job must fit in: the measure is the job's own steps. Each node
+ * tells the coordinator when its ranks are silent, and where each of them is; when those of all nodes are, the
+ * coordinator says for which rank they wait (coordinator/standstill.c). That is told, and ends nobody: ckpt run
+ * --hang-timeout does. Belongs to the loop's thread.
  *
  *   here: heartbeats ── none for longer than standstill_silence() ──► silent (SILENT) ── one comes ──► heartbeats (SILENT, of no rank)
  *   job:  at work ── STANDSTILL ──► stands still ── STANDSTILL without the flag, or a heartbeat here ──► at work */
@@ -12,8 +13,8 @@
 
 struct job;
 
-/* The silence is so many steps, and so much more; once so many steps are known, one of them in this epoch: until then it is hang-timeout. The rest of
- * 2 s is for the messages. */
+/* The silence is so many steps, and so much more; once so many steps are known, one of them in this epoch: until then it
+ * is hang-timeout. The rest of 2 s is for the messages. */
 enum { STANDSTILL_STEPS = 2, STANDSTILL_KNOWN = 8, STANDSTILL_SHORT = 5 };
 #define STANDSTILL_MORE_NS 1800000000ull
 
@@ -35,8 +36,9 @@ struct standstill {
 	uint64_t said_ns;
 };
 
-/* How long they give no heartbeat before they are silent: two steps and 1.8 s, but two of the longest recent step in any case. Steps vary by a share of
- * themselves: where 1.8 s is less than STANDSTILL_SHORT steps, it comes on top of the longest, too. */
+/* How long they give no heartbeat before they are silent: two steps and 1.8 s, but two of the longest recent step in any
+ * case. Steps vary by a share of themselves: where 1.8 s is less than STANDSTILL_SHORT steps, it comes on top of the
+ * longest, too. */
 uint64_t standstill_silence(uint64_t median_ns, uint64_t longest_ns);
 /* silence_ns: 0: too few steps are known. True: s->said is new, and to be reported. */
 bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t silence_ns, uint64_t now);

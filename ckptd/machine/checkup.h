@@ -15,8 +15,9 @@
  *	far                   round trips to all peers are long: this node's own link is slow     no
  *	peer far              a round trip to it takes PEER_CHECK_FAR times as long as to others  no
  *
- * Hard is what makes a loss of the node, or of what its ranks compute, likely: the node gets no ranks while others can have them. What is not hard costs
- * speed. CHECKUP_ROW: a save that is just being written, or one hot minute, is no failure. */
+ * Hard is what makes a loss of the node, or of what its ranks compute, likely: the node gets no ranks while others can
+ * have them. What is not hard costs speed. CHECKUP_ROW: a save that is just being written, or one hot minute, is no
+ * failure. */
 #ifndef CKPTD_MACHINE_CHECKUP_H
 #define CKPTD_MACHINE_CHECKUP_H
 

@@ -1,5 +1,6 @@
-/* Disk probe: how long the store takes for a small file: made, written, on its disk, and removed again. By system calls, not by the disk engine: what is
- * measured is the machine, and not what waits in the engine. Blocks; for a thread that may. */
+/* Disk probe: how long the store takes for a small file: made, written, on its disk, and removed again. By system calls,
+ * not by the disk engine: what is measured is the machine, and not what waits in the engine. Blocks; for a thread that
+ * may. */
 #ifndef CKPTD_MACHINE_DISK_PROBE_H
 #define CKPTD_MACHINE_DISK_PROBE_H
 

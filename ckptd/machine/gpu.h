@@ -1,5 +1,6 @@
-/* GPU: what the driver's management library (NVML) tells of all GPUs of this machine. The library is taken at run time: libnvidia-ml.so.1, or what
- * CKPT_NVML_LIBRARY names. It creates no context on a GPU. Blocks, where the driver does: for one thread that may. */
+/* GPU: what the driver's management library (NVML) tells of all GPUs of this machine. The library is taken at run time:
+ * libnvidia-ml.so.1, or what CKPT_NVML_LIBRARY names. It creates no context on a GPU. Blocks, where the driver does: for
+ * one thread that may. */
 #ifndef CKPTD_MACHINE_GPU_H
 #define CKPTD_MACHINE_GPU_H
 

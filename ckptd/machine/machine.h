@@ -1,5 +1,5 @@
-/* Machine: looks at this machine every check-interval, and keeps what it has found (machine/checkup.h). The store and the devices are asked by a thread each:
- * one that hangs in the store keeps nobody from hearing of the memory. */
+/* Machine: looks at this machine every check-interval, and keeps what it has found (machine/checkup.h). The store and the
+ * devices are asked by a thread each: one that hangs in the store keeps nobody from hearing of the memory. */
 #ifndef CKPTD_MACHINE_MACHINE_H
 #define CKPTD_MACHINE_MACHINE_H
 

@@ -1,9 +1,10 @@
-/* Peer check: what answers of other nodes tell of this node's clock, and of the ways to them. Pure: the clock is the caller's. Nothing is decided by it.
+/* Peer check: what answers of other nodes tell of this node's clock, and of the ways to them. Pure: the clock is the
+ * caller's. Nothing is decided by it.
  *
- * A node's clock is judged by the median of the others', so that one that is wrong, or lies, moves nothing while there are two more that do not.
- * Of two in the middle the one nearer to our own clock counts. A way is judged by its shortest round trip of PEER_CHECK_ROW: a
- * long one has been in a queue somewhere, and that says nothing of the way. A peer is far only if most others are near. If none
- * is near, what all ways share is slow: this node's own link. */
+ * A node's clock is judged by the median of the others', so that one that is wrong, or lies, moves nothing while there
+ * are two more that do not. Of two in the middle the one nearer to our own clock counts. A way is judged by its shortest
+ * round trip of PEER_CHECK_ROW: a long one has been in a queue somewhere, and that says nothing of the way. A peer is far
+ * only if most others are near. If none is near, what all ways share is slow: this node's own link. */
 #ifndef CKPTD_MACHINE_PEER_CHECK_H
 #define CKPTD_MACHINE_PEER_CHECK_H
 
@@ -35,7 +36,8 @@ void peer_check_take(struct peer_check *p, uint64_t now, const char *name, uint6
 /* Those that have not answered since. */
 void peer_check_forget(struct peer_check *p, uint64_t since);
 
-/* How far this node's clock is ahead of the median of the others', and by how much that may be wrong. Number of the others; 0: nothing is known. */
+/* How far this node's clock is ahead of the median of the others', and by how much that may be wrong. Number of the
+ * others; 0: nothing is known. */
 struct clock_check {
 	unsigned n;
 	int64_t ahead_ns;

@@ -10,8 +10,9 @@
 struct http_origin {
 	uint8_t host
 		[16]; /* of IPv6 the network, /64: who has one has all its addresses; IPv4 as it is mapped there; zero: this machine */
-	uint32_t
-		user; /* who opened it on this machine; HTTP_ORIGIN_NO_USER: it is of another one, or is closed already, or the kernel does not tell */
+	/* who opened it on this machine; HTTP_ORIGIN_NO_USER: it is of another one, or is closed already, or the kernel
+	 * does not tell */
+	uint32_t user;
 };
 
 /* What asks the kernel for users: a descriptor. -errno: it cannot be asked, and http_origin_of, which takes that, too, knows hosts only. */

@@ -1,5 +1,5 @@
-/* The status page, ckptd/observe/web/status.html, as it is sent: its script and its style bear a number drawn for this answer, and the policy
- * lets the browser run nothing else. */
+/* The status page, ckptd/observe/web/status.html, as it is sent: its script and its style bear a number drawn for this
+ * answer, and the policy lets the browser run nothing else. */
 #ifndef CKPTD_OBSERVE_HTTP_PAGE_H
 #define CKPTD_OBSERVE_HTTP_PAGE_H
 

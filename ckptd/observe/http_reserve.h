@@ -1,5 +1,5 @@
-/* Reserve: /healthz for those that get no place, or lose theirs before they were served, because strangers come in numbers. It takes nothing but what
- * has come already, and says nothing but the status. */
+/* Reserve: /healthz for those that get no place, or lose theirs before they were served, because strangers come in
+ * numbers. It takes nothing but what has come already, and says nothing but the status. */
 #ifndef CKPTD_OBSERVE_HTTP_RESERVE_H
 #define CKPTD_OBSERVE_HTTP_RESERVE_H
 

@@ -56,8 +56,8 @@ struct registry_record {
 };
 
 struct registry_events {
-	/* gone: the record does not stand any more. value is then NULL, created 0, and changed the revision of the deletion, or 0 where that
-	 * is not known. */
+	/* gone: the record does not stand any more. value is then NULL, created 0, and changed the revision of the
+	 * deletion, or 0 where that is not known. */
 	void (*record)(void *arg, const struct registry_record *record, bool gone);
 	void (*synced)(void *arg);                /* all that stands has been told: at first, and after each outage */
 	void (*away)(void *arg, const char *why); /* it has not been followed for timeout_ns; once for each outage */

@@ -1,8 +1,8 @@
 /* Replication: copies of snapshots in the memory of other nodes. One per daemon, for all jobs; it sees the world through the net, the pool
  * and the clock.
  *
- * Sender: a captured slot goes to the nodes that replication/placement.h names, straight out of the arena, with its leaf digests and, where the
- * holder does not know it yet, its table.
+ * Sender: a captured slot goes to the nodes that replication/placement.h names, straight out of the arena, with its leaf
+ * digests and, where the holder does not know it yet, its table.
  *
  *   sender                                holder
  *    | OFFER ───────────────────────────►  |  memory for two slots of the rank, present in pages
@@ -129,9 +129,9 @@ int replica_pin(struct replica *r, const char *job, const struct replica_part *p
 void replica_unpin(struct replica *r, struct memory *mem, uint32_t slot);
 /* What stands there is of no use, or is needed no more: nobody finds it from now on. */
 void replica_drop(struct memory *mem, uint32_t slot);
-/* The arena of a rank that this node had in a world that is over: what is complete in it is held from now on as if it had been sent here, and
- * like that forgotten. ids: by slot; epoch 0: nothing that is of use. Only what is older than a snapshot that every rank of the job has copies
- * of is let go for want of memory. -ENOMEM. */
+/* The arena of a rank that this node had in a world that is over: what is complete in it is held from now on as if it had
+ * been sent here, and like that forgotten. ids: by slot; epoch 0: nothing that is of use. Only what is older than a
+ * snapshot that every rank of the job has copies of is let go for want of memory. -ENOMEM. */
 int replica_keep(struct replica *r, const char *job, struct memory *mem, const struct step_id *ids);
 /* Bytes of all that is kept so, of all jobs. */
 uint64_t replica_kept(const struct replica *r);

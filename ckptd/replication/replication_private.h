@@ -1,5 +1,5 @@
-/* The parts of replica: the frame (replication/replication.c), what is sent (replication/send.c), what is held (replication/hold.c), who holds what
- * (replication/survey.c), what others fetch here
+/* The parts of replica: the frame (replication/replication.c), what is sent (replication/send.c), what is held
+ * (replication/hold.c), who holds what (replication/survey.c), what others fetch here
  * (replication/serve.c) and what is fetched there (replication/fetch.c). For these alone. */
 #ifndef CKPTD_REPLICATION_REPLICATION_PRIVATE_H
 #define CKPTD_REPLICATION_REPLICATION_PRIVATE_H

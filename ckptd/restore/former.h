@@ -3,7 +3,8 @@
  * (restore/former_read.c).
  *
  *   the arenas of a job, all complete snapshots in them ── former_take ──► kept by the next job of that name, or parked until there is one
- *     ──► let go: that job has gone on from there, or from something newer, and has it in arenas of its own; or nothing has come for `linger`
+ *     ──► let go: that job has gone on from there, or from something newer, and has it in arenas of its own; or nothing has come
+ *         for `linger`
  *     ──► return: ranks come that fit them after all, and take them back as their arenas
  *
  * A job may have several: ranks that came after the first ones, and could not use what these had left, may have saved and died, too.
@@ -116,8 +117,8 @@ struct former_target {
 	void (*there)(const struct former_target *target, uint32_t rank, uint64_t first, uint64_t count);
 };
 int former_read(const struct former_source *source, const struct former_target *target, uint32_t *bad, struct err *err);
-/* Whether all that the ranks want is there. -ENODATA: some of it is not, as far as it was looked at. -EINVAL: the tables contradict each other,
- * whatever else there is. On a worker. */
+/* Whether all that the ranks want is there. -ENODATA: some of it is not, as far as it was looked at. -EINVAL: the tables
+ * contradict each other, whatever else there is. On a worker. */
 int former_covers(const struct former_source *source, const struct former_target *target, struct err *err);
 
 #endif

@@ -15,8 +15,9 @@ struct walk_source {
 	struct region_run run;
 };
 
-/* Calls fn (NULL: nobody) for runs that follow each other in the wanted region, each out of the first source that has its beginning. Returns
- * how many of the `volume` elements none of them has. Changes the order of no sources but those that have nothing of the region: they go. */
+/* Calls fn (NULL: nobody) for runs that follow each other in the wanted region, each out of the first source that has its
+ * beginning. Returns how many of the `volume` elements none of them has. Changes the order of no sources but those that
+ * have nothing of the region: they go. */
 uint64_t piece_walk(const struct shape *shape, const struct region *wanted, uint64_t volume,
 		    struct walk_source *sources, size_t n,
 		    void (*fn)(void *arg, const struct walk_source *source, const struct region_run *run), void *arg);

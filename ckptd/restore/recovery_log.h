@@ -1,12 +1,14 @@
-/* Recovery log: what a job has restored, why, from where, and how long each part of the way took. The parts follow each other without a gap,
- * by this node's clock; what a node cannot see is not known, and the sum says less:
+/* Recovery log: what a job has restored, why, from where, and how long each part of the way took. The parts follow each
+ * other without a gap, by this node's clock; what a node cannot see is not known, and the sum says less:
  *
- *   last heartbeat of who was lost (a rank here; where the job is coordinated, a node) ── detect ── its loss is seen here ── decide ── the new epoch is told here ── gather ── all ranks here
+ *   last heartbeat of who was lost (a rank here; where the job is coordinated, a node) ── detect ── its loss is seen here ──
+ *       decide ── the new epoch is told here ── gather ── all ranks here
  *   ask for the restore ── choose ── the coordinator has named the step ── fetch ── all nodes have it in slots ── load ── the last
  *   rank here has it in its own memory ── first step ── the last rank here has done a new step
  *
- * Ranks load while it is fetched: load is what is left of that then. The last two are in the arenas (struct arena_entry) and come after the answer: until then the recovery is under way. Bounded: a ring. It
- * decides nothing. Belongs to the loop's thread. */
+ * Ranks load while it is fetched: load is what is left of that then. The last two are in the arenas (struct arena_entry)
+ * and come after the answer: until then the recovery is under way. Bounded: a ring. It decides nothing. Belongs to the
+ * loop's thread. */
 #ifndef CKPTD_RESTORE_RECOVERY_LOG_H
 #define CKPTD_RESTORE_RECOVERY_LOG_H
 
@@ -111,8 +113,8 @@ struct recovery_end {
 };
 /* The ranks are being answered. */
 void recoveries_answered(struct recovery_log *all, const struct recovery_end *end);
-/* The ranks are on their way back to work: what can wait leaves processors, memory and net to them. From the new epoch to the first step of all
- * here, but no longer than RECOVERY_RETURN_NS after the new epoch, and after the answer. */
+/* The ranks are on their way back to work: what can wait leaves processors, memory and net to them. From the new epoch to
+ * the first step of all here, but no longer than RECOVERY_RETURN_NS after the new epoch, and after the answer. */
 bool recoveries_return(const struct recovery_log *all, uint64_t now);
 /* Looks whether ranks have loaded and stepped, and notes what could not be noted before; at each tick. */
 void recoveries_tick(struct recovery_log *all, uint64_t now);

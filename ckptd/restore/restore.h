@@ -1,12 +1,13 @@
-/* Restore: this node's part in a restore. The coordinator chooses the step (coordinator/restore.c). This node brings it into slots of its ranks:
- * out of its own memory, from nodes that hold copies, from storage. Each source is verified by digest before it is used, and the reason
- * for each source that is passed over is kept.
+/* Restore: this node's part in a restore. The coordinator chooses the step (coordinator/restore.c). This node brings it
+ * into slots of its ranks: out of its own memory, from nodes that hold copies, from storage. Each source is verified by
+ * digest before it is used, and the reason for each source that is passed over is kept.
  *
  *   IDLE → (every rank of the epoch has asked) LOOK → FOUND → OWN | → CLAIM → FORMER | → PEER → STORAGE | → FETCHED → IDLE
- * LOOK (worker): what storage has. FOUND: the coordinator chooses. OWN (worker): the digests of what is in memory. CLAIM: one free slot on
- * every rank. FORMER (worker): the arenas that former ranks have left (restore/former.h). PEER: each rank's part from those who hold a copy,
- * one after another, several ranks at a time. STORAGE (worker): what is lacking then, each leaf read once. FETCHED: until the other nodes
- * have theirs. A rank lost meanwhile: the result is thrown away. */
+ * LOOK (worker): what storage has. FOUND: the coordinator chooses. OWN (worker): the digests of what is in memory. CLAIM:
+ * one free slot on every rank. FORMER (worker): the arenas that former ranks have left (restore/former.h). PEER: each
+ * rank's part from those who hold a copy, one after another, several ranks at a time. STORAGE (worker): what is lacking
+ * then, each leaf read once. FETCHED: until the other nodes have theirs. A rank lost meanwhile: the result is thrown
+ * away. */
 #ifndef CKPTD_RESTORE_RESTORE_H
 #define CKPTD_RESTORE_RESTORE_H
 

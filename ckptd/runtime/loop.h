@@ -26,7 +26,8 @@ void watch_remove(struct watch *watch);
 void loop_tick(struct loop *loop, unsigned ms, tick_fn *fn, void *arg);
 /* The next tick comes within `ms`, whatever the pace: something has begun that only ticks carry on. */
 void loop_soon(struct loop *loop, unsigned ms);
-/* Of a tick: nothing is under way, and the next one may be as late as `ms`. Where a descriptor is ready before, it comes at its pace after that. */
+/* Of a tick: nothing is under way, and the next one may be as late as `ms`. Where a descriptor is ready before, it comes
+ * at its pace after that. */
 void loop_rest(struct loop *loop, unsigned ms);
 
 /* Runs until loop_stop. 0 or -errno of epoll. */

@@ -1,6 +1,7 @@
-/* Span log: one line of JSON for each save, recovery and hand-over that has ended, in the file of --span-log. A thread of its own writes it,
- * so that a slow file system keeps nobody; what it cannot take is dropped, counted, and that is said in the log itself. At
- * SPANLOG_FILE_MAX the file becomes FILE.1 and a new one begins: two of them at most. Schema: docs/reference/monitoring.md. */
+/* Span log: one line of JSON for each save, recovery and hand-over that has ended, in the file of --span-log. A thread of
+ * its own writes it, so that a slow file system keeps nobody; what it cannot take is dropped, counted, and that is said
+ * in the log itself. At SPANLOG_FILE_MAX the file becomes FILE.1 and a new one begins: two of them at most. Schema:
+ * docs/reference/monitoring.md. */
 #ifndef CKPTD_RUNTIME_SPAN_LOG_H
 #define CKPTD_RUNTIME_SPAN_LOG_H
 

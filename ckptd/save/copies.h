@@ -1,5 +1,5 @@
-/* Copies: which snapshot of a job is to be copied to other nodes, and which stay in the slots for the sake of that. The coordinator orders which; the
- * job sends it (job/copying.h).
+/* Copies: which snapshot of a job is to be copied to other nodes, and which stay in the slots for the sake of that. The
+ * coordinator orders which; the job sends it (job/copying.h).
  *
  * What every rank of the job has copies of stays in the slots until a newer one has, or is on storage. A newer one that is only captured
  * would be lost with the next node, and the copies of the older one may have been on the last. What an epoch has gone on from takes its

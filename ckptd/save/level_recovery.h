@@ -5,8 +5,8 @@
 
 struct memory;
 
-/* Closes them (memory_close_levels): what stands in the store of this job is shown as durable. Reads the store: once per arena, on the loop's
- * thread, as the choice of an epoch does. A store that cannot be read confirms nothing. */
+/* Closes them (memory_close_levels): what stands in the store of this job is shown as durable. Reads the store: once per
+ * arena, on the loop's thread, as the choice of an epoch does. A store that cannot be read confirms nothing. */
 void levels_close(const char *store, const char *job, struct memory *mem);
 
 #endif

@@ -1,5 +1,5 @@
-/* Statistics of saves: what became of the saves of one job and how long they took, for metrics, status page and span log. Bounded: a ring and counters. It
- * decides nothing. Belongs to the loop's thread. */
+/* Statistics of saves: what became of the saves of one job and how long they took, for metrics, status page and span log.
+ * Bounded: a ring and counters. It decides nothing. Belongs to the loop's thread. */
 #ifndef CKPTD_SAVE_SAVE_STATS_H
 #define CKPTD_SAVE_SAVE_STATS_H
 

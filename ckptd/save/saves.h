@@ -82,8 +82,9 @@ void saves_apart(struct saves *saves, bool apart);
 void saves_follow(struct saves *saves);
 /* Starts what can be started, gives back what is not needed, forgets what has ended. */
 void saves_pump(struct saves *saves);
-/* The daemon ends, and nothing new is taken up. What is written while it is still copied is followed, or, where that takes long, left as a crash
- * would leave it: the next life of the daemon finds it in the arenas. True: it has been left now. */
+/* The daemon ends, and nothing new is taken up. What is written while it is still copied is followed, or, where that
+ * takes long, left as a crash would leave it: the next life of the daemon finds it in the arenas. True: it has been left
+ * now. */
 bool saves_end_open(struct saves *saves, bool leave);
 /* What is being read back is left at once, and nothing more is begun: the daemon must end. */
 void saves_stop_reading(struct saves *saves);
@@ -92,13 +93,13 @@ void saves_expire(struct saves *saves);
 /* A new epoch: what is not complete on every rank is given up, before anybody is told. */
 void saves_poison(struct saves *saves, uint32_t epoch);
 
-/* This node is not told any more what becomes of what it has under way; why: the job went on without it, or the coordinator is lost. Files stay
- * as they are: the others may count on them. */
+/* This node is not told any more what becomes of what it has under way; why: the job went on without it, or the
+ * coordinator is lost. Files stay as they are: the others may count on them. */
 void saves_abandon(struct saves *saves, const char *why);
 
-/* The coordinator's orders: a level is true for every rank of the job; the save has failed, perhaps towards storage alone; its directory is
- * there, and the local part is written into it, or, where a checkpoint was found, compared; it stays in memory; what was written of one that
- * has failed goes, unless it is kept. */
+/* The coordinator's orders: a level is true for every rank of the job; the save has failed, perhaps towards storage
+ * alone; its directory is there, and the local part is written into it, or, where a checkpoint was found, compared; it
+ * stays in memory; what was written of one that has failed goes, unless it is kept. */
 void saves_level(struct saves *saves, struct step_id id, enum level_shown level);
 void saves_fail(struct saves *saves, struct step_id id, bool storage, int rc, const char *text);
 void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text);

@@ -115,8 +115,8 @@ void snapshot_captured(struct snapshot *s);
 void snapshot_fail(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* A policy keeps it in memory. */
 void snapshot_stay(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* It does not come to storage. Whether it stays in memory is for the coordinator to say, once all have digested it: it is compared as if it had
- * been for memory only. Until then its ranks are not told. */
+/* It does not come to storage. Whether it stays in memory is for the coordinator to say, once all have digested it: it is
+ * compared as if it had been for memory only. Until then its ranks are not told. */
 void snapshot_fail_storage(struct snapshot *s, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* The only place where the state changes; an illegal transition ends the daemon, which restarts without losing the arenas. */

@@ -8,9 +8,9 @@
  * In a system service the manager of a user's worker is the warden (system/warden.h): it holds arenas as systemd does, passes one
  * connection after the other instead of a socket that listens, and divides memory and bandwidth among the users.
  *
- * service/service_manager_systemd.c is built where libsystemd is, else service/service_manager_none.c. Messages are datagrams that nobody answers; the manager's queue
- * holds hundreds, and one is sent per arena and per quarter of the watchdog's time. Belongs to the loop's thread. Everything but
- * manager_open allows NULL: nobody manages this process. */
+ * service/service_manager_systemd.c is built where libsystemd is, else service/service_manager_none.c. Messages are
+ * datagrams that nobody answers; the manager's queue holds hundreds, and one is sent per arena and per quarter of the
+ * watchdog's time. Belongs to the loop's thread. Everything but manager_open allows NULL: nobody manages this process. */
 #ifndef CKPTD_SERVICE_SERVICE_MANAGER_H
 #define CKPTD_SERVICE_SERVICE_MANAGER_H
 

@@ -1,5 +1,6 @@
-/* What service/service_manager.c and the two kinds of managers share: systemd (service/service_manager_systemd.c, or service/service_manager_none.c where it is built without), and
- * the warden of a system service (service/service_manager_worker.c). */
+/* What service/service_manager.c and the two kinds of managers share: systemd (service/service_manager_systemd.c, or
+ * service/service_manager_none.c where it is built without), and the warden of a system service
+ * (service/service_manager_worker.c). */
 #ifndef CKPTD_SERVICE_SERVICE_MANAGER_PRIVATE_H
 #define CKPTD_SERVICE_SERVICE_MANAGER_PRIVATE_H
 

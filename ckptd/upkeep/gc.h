@@ -3,10 +3,11 @@
  *
  *   IDLE → PLAN → OPEN_JOB → MOVE … → SYNC → UNLOCK → SWEEP … → CLOSE_JOB → IDLE
  *
- * PLAN (worker): takes the lock of all who remove (store/manage/trash.h; when another one has it, the round is put off), reads what there
- * is and decides. MOVE: each directory is renamed to its name in the trash; what has come into use since the plan stays. SYNC: the
- * job's directory; without it nothing is deleted. UNLOCK (worker). SWEEP: upkeep/gc_delete.h. An error or the daemon's end cuts a round short at
- * any point: what is in the trash by then is found by a later round or a later daemon.
+ * PLAN (worker): takes the lock of all who remove (store/manage/trash.h; when another one has it, the round is put off),
+ * reads what there is and decides. MOVE: each directory is renamed to its name in the trash; what has come into use since
+ * the plan stays. SYNC: the job's directory; without it nothing is deleted. UNLOCK (worker). SWEEP: upkeep/gc_delete.h.
+ * An error or the daemon's end cuts a round short at any point: what is in the trash by then is found by a later round or
+ * a later daemon.
  *
  * Rounds are begun: for a job, when a checkpoint has become verified (durable, where nothing is read back), when the job comes, and
  * when its policy changes; for litter of the whole store, at start and every ten minutes. */

@@ -1,6 +1,6 @@
-/* Compress buffers: the buffers in which chunks are packed on their way to storage. They bound what packing takes, over all jobs: PACKING_BUFFERS of
- * about 2.6 MiB each, made when a file wants them, gone when none does. A chunk is packed by a worker, straight out of the arena. Belongs
- * to the loop's thread, but for what a worker does to a buffer. */
+/* Compress buffers: the buffers in which chunks are packed on their way to storage. They bound what packing takes, over
+ * all jobs: PACKING_BUFFERS of about 2.6 MiB each, made when a file wants them, gone when none does. A chunk is packed by
+ * a worker, straight out of the arena. Belongs to the loop's thread, but for what a worker does to a buffer. */
 #ifndef CKPTD_CHECKPOINT_FILE_COMPRESS_BUFFERS_H
 #define CKPTD_CHECKPOINT_FILE_COMPRESS_BUFFERS_H
 

@@ -35,13 +35,14 @@ struct writer {
 	const struct writer_extent *more; /* after those; NULL: none */
 	uint32_t nmore;
 	uint64_t size; /* of the file in the end: what direct I/O wrote beyond is cut */
-	/* NULL: all of it is there. Else how many bytes of an extent may be written by now, from its start, fewer never again; the rest waits for
-	 * writer_more. */
+	/* NULL: all of it is there. Else how many bytes of an extent may be written by now, from its start, fewer never
+	 * again; the rest waits for writer_more. */
 	uint64_t (*ready)(const struct writer *w, const struct writer_extent *e);
 	/* Limits of the extents, or NULL. An extent that was begun while nothing was limited goes on so. */
 	struct throttle *throttle;
 	struct bucket *bucket;
-	/* NULL, or what writes the file in place of the extents, to w->file: it calls writer_filled. `size` before is how much to allocate. */
+	/* NULL, or what writes the file in place of the extents, to w->file: it calls writer_filled. `size` before is how
+	 * much to allocate. */
 	void (*fill)(struct writer *w);
 	void (*moved)(struct writer *w); /* NULL, or called when a piece of an extent is written */
 	void (*done)(struct writer *w);
@@ -76,7 +77,8 @@ static inline bool writer_starved(const struct writer *w)
 {
 	return w->starved;
 }
-/* What waits for its turn under a limit, or to be ready, or has not begun, is not written any more: done comes soon, with rc. No effect on what has ended. */
+/* What waits for its turn under a limit, or to be ready, or has not begun, is not written any more: done comes soon, with
+ * rc. No effect on what has ended. */
 void writer_cancel(struct writer *w, int rc);
 
 #endif

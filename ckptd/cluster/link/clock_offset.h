@@ -1,7 +1,7 @@
 /* How far another clock is ahead of ours: the on-wire formula of NTP (RFC 5905, section 8), of a node that answers at once. Pure.
  *
- * When it answered lies between our question and its answer. In their middle it is taken to be, which is wrong by half the round trip at most:
- * so much, if one of the ways took no time at all. */
+ * When it answered lies between our question and its answer. In their middle it is taken to be, which is wrong by half
+ * the round trip at most: so much, if one of the ways took no time at all. */
 #ifndef CKPTD_LINK_CLOCK_OFFSET_H
 #define CKPTD_LINK_CLOCK_OFFSET_H
 

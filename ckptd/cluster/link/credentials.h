@@ -16,7 +16,8 @@
 
 struct credentials;
 
-/* The roster must live as long as they do, and all connections made with them. -EINVAL, -EACCES, -ENOENT, …: the sentence names the file. */
+/* The roster must live as long as they do, and all connections made with them. -EINVAL, -EACCES, -ENOENT, …: the sentence
+ * names the file. */
 int credentials_new(const struct net_credentials *files, const struct roster *roster, unsigned self,
 		    struct credentials **out, struct err *err);
 /* Connections that stand stay. NULL is allowed. */

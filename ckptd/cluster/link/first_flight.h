@@ -1,5 +1,5 @@
-/* First flight: what somebody who calls says first, looked at where the kernel keeps it. OpenSSL would begin with the first byte, believe any
- * length, and buy memory for it: so it sees none that is not whole, or longer than a node's. */
+/* First flight: what somebody who calls says first, looked at where the kernel keeps it. OpenSSL would begin with the
+ * first byte, believe any length, and buy memory for it: so it sees none that is not whole, or longer than a node's. */
 #ifndef CKPTD_LINK_FIRST_FLIGHT_H
 #define CKPTD_LINK_FIRST_FLIGHT_H
 

@@ -1,5 +1,5 @@
-/* Key: the cluster key, 32 random bytes in a file that only the daemon's user (or root) can read. While it is changed there are several, in one
- * file or in two: the first is used first, and each is taken. */
+/* Key: the cluster key, 32 random bytes in a file that only the daemon's user (or root) can read. While it is changed
+ * there are several, in one file or in two: the first is used first, and each is taken. */
 #ifndef CKPTD_LINK_KEY_H
 #define CKPTD_LINK_KEY_H
 

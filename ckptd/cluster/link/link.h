@@ -1,6 +1,8 @@
 /* Link: one TLS connection with another daemon, and the frames in it (frame.h). Nothing here waits. Of one thread.
  *
- * What others can have it spend: of one that was accepted, a descriptor until its first flight is there (first_flight.h); then OpenSSL's state; buffers only once the handshake is over. Messages of TLS's own that come later (new keys) are few, or it is over. */
+ * What others can have it spend: of one that was accepted, a descriptor until its first flight is there (first_flight.h);
+ * then OpenSSL's state; buffers only once the handshake is over. Messages of TLS's own that come later (new keys) are
+ * few, or it is over. */
 #ifndef CKPTD_LINK_LINK_H
 #define CKPTD_LINK_LINK_H
 
@@ -58,8 +60,8 @@ struct link *link_accept(int fd, const union address *from);
 void link_close(struct link *l);
 void link_free(struct link *l);
 
-/* Goes on with connecting and the handshake: 1: it is open, 0: not yet, -errno: it failed (-EACCES: who the other end says it is). c: for one that
- * was accepted. */
+/* Goes on with connecting and the handshake: 1: it is open, 0: not yet, -errno: it failed (-EACCES: who the other end
+ * says it is). c: for one that was accepted. */
 int link_shake(struct link *l, struct credentials *c);
 /* 1: a frame, 0: none yet, -ECONNRESET, -EPROTO (what is no frame; too much of what TLS says beside them). */
 int link_read(struct link *l, struct frame *out);
@@ -67,25 +69,28 @@ int link_read(struct link *l, struct frame *out);
 bool link_has_room(const struct link *l, size_t len);
 /* Nothing of what has come so far is left: more of it is told by the descriptor. */
 bool link_is_dry(const struct link *l);
-/* A record takes one call of the kernel's instead of two, and more may be read than link_read() asks for: not where link_get() takes what follows
- * frames. */
+/* A record takes one call of the kernel's instead of two, and more may be read than link_read() asks for: not where
+ * link_get() takes what follows frames. */
 void link_read_ahead(struct link *l);
 void link_write(struct link *l, enum frame_kind kind, const void *body, size_t len);
 /* Sends what was written, as far as the network takes it. -ECONNRESET. */
 int link_flush(struct link *l);
-/* From now on the kernel finds out whether there still is a way to the other end, however little is said: without one for so long, it is over. */
+/* From now on the kernel finds out whether there still is a way to the other end, however little is said: without one for
+ * so long, it is over. */
 void link_keep(const struct link *l, uint64_t limit_ns);
-/* What both ends of this connection know, and nobody else (RFC 8446, 7.5); another label or context gives another one, which tells nothing of it.
- * false: no memory. */
+/* What both ends of this connection know, and nobody else (RFC 8446, 7.5); another label or context gives another one,
+ * which tells nothing of it. false: no memory. */
 bool link_token(const struct link *l, const char *label, const void *context, size_t len, uint8_t token[LINK_TOKEN]);
 
-/* For bytes in bulk (lane.h): what follows goes without TLS, in both directions, bare or sealed by keys that TLS exports (sealed.h). When nothing
- * is on the way that was said before; none of TLS's own keys is used again. link_seal(): false: no memory. */
+/* For bytes in bulk (lane.h): what follows goes without TLS, in both directions, bare or sealed by keys that TLS exports
+ * (sealed.h). When nothing is on the way that was said before; none of TLS's own keys is used again. link_seal(): false:
+ * no memory. */
 void link_bare(struct link *l);
 bool link_seal(struct link *l);
 /* Of one that is sealed: 1: so many bytes, put in one go or in two, will all be taken; 0: not now, -ECONNRESET. Of another one: 1. */
 int link_room(struct link *l, size_t len);
-/* Bytes that were taken or have come, 0: none now, -ECONNRESET, -EPROTO as above. What was put is on its way after link_push(): 0 or -ECONNRESET. */
+/* Bytes that were taken or have come, 0: none now, -ECONNRESET, -EPROTO as above. What was put is on its way after
+ * link_push(): 0 or -ECONNRESET. */
 int link_put(struct link *l, const void *bytes, size_t len);
 int link_get(struct link *l, void *out, size_t len);
 int link_push(struct link *l);

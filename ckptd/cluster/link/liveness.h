@@ -1,13 +1,13 @@
-/* Liveness: whether the other end of a session is there, as far as this end wants to know. It asks, and until something is heard it counts the
- * silence. It wants to know while
+/* Liveness: whether the other end of a session is there, as far as this end wants to know. It asks, and until something
+ * is heard it counts the silence. It wants to know while
  *
  *	it is one of those who look after that node (neighbours.h);
  *	the session is used, or was a moment ago;
  *	others do not hear that node.
  *
- * So a session that is not used costs nothing, and the loss of its node is found by those who look after that. They tell all others when an answer
- * has been missing for a quarter of the limit, and these ask, too: nobody is lost by hearsay, but who was missed by two has that much less
- * time. So all know within the limit. Pure: the clock is the caller's. */
+ * So a session that is not used costs nothing, and the loss of its node is found by those who look after that. They tell
+ * all others when an answer has been missing for a quarter of the limit, and these ask, too: nobody is lost by hearsay,
+ * but who was missed by two has that much less time. So all know within the limit. Pure: the clock is the caller's. */
 #ifndef CKPTD_LINK_LIVENESS_H
 #define CKPTD_LINK_LIVENESS_H
 

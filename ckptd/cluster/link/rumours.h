@@ -1,6 +1,7 @@
-/* Rumours: what nodes tell each other of a third one. Who looks after a node and has no answer of it says so (a doubt); who has lost one with which
- * it had a connection says that, too (a loss): to all with which it has a connection. Whoever hears a rumour for the first time tells it to
- * its neighbours in the ring. So all nodes hear of it, each by a few messages. It ends no session: who has one with that node asks or calls it.
+/* Rumours: what nodes tell each other of a third one. Who looks after a node and has no answer of it says so (a doubt);
+ * who has lost one with which it had a connection says that, too (a loss): to all with which it has a connection. Whoever
+ * hears a rumour for the first time tells it to its neighbours in the ring. So all nodes hear of it, each by a few
+ * messages. It ends no session: who has one with that node asks or calls it.
  *
  * The same rumour comes in from several sides: it is the same if it tells of about the same time. Pure. */
 #ifndef CKPTD_LINK_RUMOURS_H

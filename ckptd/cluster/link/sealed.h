@@ -1,6 +1,6 @@
-/* Sealed: the bytes of a lane, both ways, sealed (sealer.h) with keys that its TLS connection exports and nobody else has: one for each direction,
- * and the next one when it has sealed enough. Bytes are sealed from where they are into what is sent; what has come is opened in its buffer, and
- * only then copied to where it belongs. Nothing here waits. */
+/* Sealed: the bytes of a lane, both ways, sealed (sealer.h) with keys that its TLS connection exports and nobody else
+ * has: one for each direction, and the next one when it has sealed enough. Bytes are sealed from where they are into what
+ * is sent; what has come is opened in its buffer, and only then copied to where it belongs. Nothing here waits. */
 #ifndef CKPTD_LINK_SEALED_H
 #define CKPTD_LINK_SEALED_H
 
@@ -30,7 +30,8 @@ struct sealed {
 	uint8_t out[SEALED_OUT], in[SEALED_IN];
 };
 
-/* Over the socket of a connection that is set up, when nothing is on the way that was said by TLS. Both stay the caller's. NULL: no memory. */
+/* Over the socket of a connection that is set up, when nothing is on the way that was said by TLS. Both stay the
+ * caller's. NULL: no memory. */
 struct sealed *sealed_new(const SSL *ssl, int fd, bool caller);
 /* Wipes all it has. NULL is allowed. */
 void sealed_free(struct sealed *s);

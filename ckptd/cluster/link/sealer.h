@@ -2,8 +2,9 @@
  *
  *	record    u32 bytes, 1 .. SEALER_BYTES; so many, sealed; tag
  *
- * The length is associated data. The nonce is the number of the record under its key, combined with bytes of the key's own, as TLS 1.3 does it
- * (RFC 8446, 5.3): so none comes twice, and a record that was changed, left out, said twice or swapped does not open. */
+ * The length is associated data. The nonce is the number of the record under its key, combined with bytes of the key's
+ * own, as TLS 1.3 does it (RFC 8446, 5.3): so none comes twice, and a record that was changed, left out, said twice or
+ * swapped does not open. */
 #ifndef CKPTD_LINK_SEALER_H
 #define CKPTD_LINK_SEALER_H
 
@@ -41,7 +42,8 @@ bool sealer_is_worn(const struct sealer *s);
 bool sealer_seal(struct sealer *s, const void *bytes, size_t len, uint8_t *record);
 /* Bytes in the record that begins so. -EPROTO. */
 int sealer_length(const uint8_t head[SEALER_HEAD]);
-/* Opens the whole record in its place, behind its head. false: it is not the next one that was sealed; what stands there then is nothing. */
+/* Opens the whole record in its place, behind its head. false: it is not the next one that was sealed; what stands there
+ * then is nothing. */
 bool sealer_open(struct sealer *s, uint8_t *record, size_t len);
 
 #endif

@@ -3,7 +3,8 @@
  *	net.c      the loop's side: opening, sending, submitting, events       region.c   memory: exposing, withdrawing, registering
  *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session's life: calls, opening, end
  *	door.c, greeting.c   who connects, until it is known who it is (first_flight.c)  copy.c     copies out
- *	post.c     frames out                                                  link.c, credentials.c   TLS; sealed.c, sealer.c   instead of it, for copies
+ *	post.c     frames out                                                  link.c, credentials.c   TLS
+ *	sealed.c, sealer.c   what seals copies in the place of TLS
  *	way.h      how copies go: rail_copies.c over rail_call.c and rail.c (libfabric), or lane_ask.c and lane_answer.c over links
  *	vault.c    where keys are
  *	clocks.c   what time the others have                                   clock_offset.h   what that means
@@ -12,10 +13,10 @@
  *	park.c     sessions without a link                                     parking.c   when they are
  *	inbox.c, hello.c, key.c, lane.c, rail_words.c   pure: see there
  *
- * One thread drives the links and the rail and owns all that is marked (thread). It never waits for the loop, nor the loop for it but in
- * net_withdraw(). What they give each other lies in the peer under `lock`: a peer with something for the thread is in net->work and the thread
- * is woken; one with something for the loop is in net->ready and the loop's descriptor is made readable. Nothing of libfabric is called
- * with the lock held but closing a region.
+ * One thread drives the links and the rail and owns all that is marked (thread). It never waits for the loop, nor the
+ * loop for it but in net_withdraw(). What they give each other lies in the peer under `lock`: a peer with something for
+ * the thread is in net->work and the thread is woken; one with something for the loop is in net->ready and the loop's
+ * descriptor is made readable. Nothing of libfabric is called with the lock held but closing a region.
  *
  * Flow: the sender of messages has at most WINDOW frames that the other's loop has not consumed; BEAT says how many were. So what waits at
  * the receiver is bounded, too. */
@@ -174,7 +175,8 @@ struct peer {
 	uint64_t consumed;     /* DATA frames of this session */
 	struct net_clock clock;
 	uint64_t clock_session; /* in which it came, and the loop has yet to be told; 0: none */
-	/* As of which parking.uses the thread asks whether somebody minds a loss, and the loop says that nobody does, or that somebody does; 0: not. */
+	/* As of which parking.uses the thread asks whether somebody minds a loss, and the loop says that nobody does, or
+	 * that somebody does; 0: not. */
 	uint64_t asks, parks, stays;
 
 	/* thread */
@@ -407,7 +409,8 @@ void copy_cut(struct peer *p, int rc);
 void copy_end_op(struct peer *p, struct net_op *op, int64_t result);
 
 /* ---- lane_ask.c, lane_answer.c (thread) */
-/* A lane has ended: says so, once in a session, if what came was not sealed by the node. Whoever stands between could have it end without end. */
+/* A lane has ended: says so, once in a session, if what came was not sealed by the node. Whoever stands between could
+ * have it end without end. */
 void lane_ended(struct peer *p, const struct link *l, int rc);
 /* Our own lane can be read or written. */
 void asking_ready(struct peer *p);

@@ -1,7 +1,7 @@
-/* Rail: libfabric for copies: endpoints that are connected (FI_EP_MSG), one to each node that copies go to and one from each that they come from,
- * and all that belongs to them; of the provider that the configuration chose, at an address that is told over the link. A connection carries
- * words of both ends, by which they prove to each other whose it is before anything else can come over it: of one that is not accepted
- * nothing reaches memory.
+/* Rail: libfabric for copies: endpoints that are connected (FI_EP_MSG), one to each node that copies go to and one from
+ * each that they come from, and all that belongs to them; of the provider that the configuration chose, at an address
+ * that is told over the link. A connection carries words of both ends, by which they prove to each other whose it is
+ * before anything else can come over it: of one that is not accepted nothing reaches memory.
  *
  * A rail that is not open has nothing to do. Everything but rail_expose() and closing what it made belongs to one thread. */
 #ifndef CKPTD_NET_RAIL_H
@@ -33,7 +33,8 @@ struct rail {
 	int fd, event_fd; /* readable when completions, or events, are to be looked at: see rail_idle() */
 };
 
-/* source: the address to listen at; with port 0 any that is free. -ENODATA: there is no such provider here, or it has no connected endpoints. */
+/* source: the address to listen at; with port 0 any that is free. -ENODATA: there is no such provider here, or it has no
+ * connected endpoints. */
 int rail_open(struct rail *rail, const char *provider, const struct sockaddr *source, struct err *err);
 /* After all endpoints and regions. */
 void rail_close(struct rail *rail);

@@ -29,7 +29,8 @@ struct way {
 	void (*cut)(struct peer *p);
 	/* The session is over. NULL: nothing but to be cut. */
 	void (*leave)(struct peer *p);
-	/* Lets the node of the region reach memory: fills in what the way needs of it, and the ticket. Nothing new reaches it when it is closed. */
+	/* Lets the node of the region reach memory: fills in what the way needs of it, and the ticket. Nothing new
+	 * reaches it when it is closed. */
 	int (*expose)(struct net_region *region, void *base, uint64_t size, enum net_access access);
 	void (*close)(struct net_region *region);
 };
