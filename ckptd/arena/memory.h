@@ -66,9 +66,9 @@ struct memory {
 	bool kept;  /* the service manager holds it, too */
 	int failed; /* it will never be ready: 0 or -errno */
 	uint64_t huge_bytes; /* that are in transparent huge pages, as far as is known */
-	bool adopted;        /* came back from an earlier life of the daemon: its slots may be of an earlier epoch */
-	bool inspected;      /* adopted, and its slots are followed although no living process was sent it since */
-	struct disk *disk;   /* where the memory is registered for fixed buffers; token < 0: it is not */
+	bool adopted;   /* came back from an earlier incarnation of the daemon: its slots may be of an earlier epoch */
+	bool inspected; /* adopted, and its slots are followed although no living process was sent it since */
+	struct disk *disk; /* where the memory is registered for fixed buffers; token < 0: it is not */
 	int token;
 	int unpinned; /* 0, or -errno: why it is not, or not all of it, registered */
 	bool settled; /* all pages have been touched: huge_bytes is final */
@@ -160,7 +160,7 @@ struct level {
 	uint32_t late_rank, late_phase;
 };
 void memory_publish(struct memory *mem, const struct level *level);
-/* The level that is shown of it, perhaps by an earlier life of the daemon. */
+/* The level that is shown of it, perhaps by an earlier incarnation of the daemon. */
 uint32_t memory_shown(const struct memory *mem, struct step_id id);
 /* A step before this one, of its epoch, of which the same is shown: it has failed since replicas differed. Epoch 0: none. */
 struct step_id memory_deviated(const struct memory *mem, struct step_id id);

@@ -16,7 +16,7 @@ enum { CATALOG_BUSY_MS = 3000, CATALOG_ARGS_MAX = 8 };
 struct catalog_db {
 	struct sqlite3 *db; /* NULL: closed, or it cannot be opened now */
 	char *path;         /* owned */
-	bool mended;        /* made anew because of damage, in this life */
+	bool mended;        /* made anew because of damage, by this incarnation */
 	bool renewed; /* another file than before: what stood in it is to be written again; who does that resets it */
 };
 

@@ -19,8 +19,8 @@
  *
  *   ASK → (node_part_write) FIND_JOB → FIND_DIR → OPEN_NODE → PREVIOUS → DATA → DIGESTS → SIDECARS → NOTICE → NODE → SYNC_DIR → PREPARED →
  *   (node_part_end) CLOSE → DONE
- *   OPEN_NODE finds our manifest → READ_NODE → DIGESTS, and if it is what this part would write (an earlier life of the daemon wrote it)
- *   SYNC_DIR → PREPARED, else FAILED
+ *   OPEN_NODE finds our manifest → READ_NODE → DIGESTS, and if it is what this part would write (an earlier
+ *   incarnation of the daemon wrote it) SYNC_DIR → PREPARED, else FAILED
  *   any error, or node_part_abort → (failed) STOPPED → (node_part_clear) WITHDRAW → CLOSE → DONE */
 #ifndef CKPTD_CHECKPOINT_NODE_PART_H
 #define CKPTD_CHECKPOINT_NODE_PART_H

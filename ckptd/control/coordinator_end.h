@@ -20,7 +20,7 @@ struct peer_report;
 struct coordinator_end {
 	uint32_t plan; /* the last that has ended; 0: none */
 	bool untold;   /* that is not on record yet */
-	bool finished; /* of this life of the host: its ranks have, and nothing that is only in memory is of use any more */
+	bool finished; /* of this incarnation of the host: its ranks have finished, and nothing that is only in memory is of use any more */
 };
 
 /* All ranks have finished, or nobody is left: that is recorded, and then all nodes are told. The host may be freed. */

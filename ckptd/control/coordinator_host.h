@@ -27,7 +27,7 @@ int host_remake(struct control *control, const char *job, uint32_t world, bool s
 void host_refuse(struct control *control, uint32_t node, const char *job, int rc, const char *why);
 /* There is a new plan, or something was asked: it is recorded, and then membership_recorded() or membership_asked_recorded() is called. */
 void host_record(struct control *control, const char *job);
-/* Nobody joins any more, until he does so by the plan that holds. */
+/* From now on a node can only join by the plan that holds. */
 void host_invalidate_plan(struct control *control, const char *job, uint32_t plan);
 /* coord_hold and coord_release. */
 void host_hold(struct control *control, const char *job, const char *why);

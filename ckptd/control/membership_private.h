@@ -41,8 +41,9 @@ struct membership {
 	bool twice;       /* a node follows another plan of the number of this one, and has yet to be told */
 	uint64_t wait_ns; /* a node that is missing may come until then */
 	uint64_t miss_ns; /* what it has in memory, also for others, may come until then */
-	uint64_t word_ns; /* who has no ranks by the plan of an earlier life may say until then that it is there */
-	bool gone;        /* a node was lost since the last plan, with what it had in memory */
+	uint64_t
+		word_ns; /* a node without ranks by the plan of an earlier incarnation may say until then that it is there */
+	bool gone;       /* a node was lost since the last plan, with what it had in memory */
 	enum pause { PAUSE_NONE = 0, PAUSE_ASKED, PAUSE_SET } pause;
 	uint32_t pause_epoch;         /* in which that is so */
 	uint64_t after;               /* saves of later steps are those in whose fence every rank waits */
@@ -68,7 +69,7 @@ struct membership {
 	bool *has_ranks;     /* by node: it has ranks, as far as it knows */
 	bool *unquiet;       /* by node: it has yet to say QUIESCED, or PAUSED */
 	enum drain {
-		DRAIN_UNKNOWN = 0, /* without a record, to this life of the daemon: the node has yet to say it */
+		DRAIN_UNKNOWN = 0, /* without a record, to this incarnation of the daemon: the node has yet to say it */
 		DRAIN_NO,
 		DRAIN_YES
 	} *
@@ -94,8 +95,8 @@ uint64_t membership_return_patience(const struct membership *m);
 /* Nobody of them comes: each has said so, or its daemon is not there. */
 bool membership_nobody_returns(const struct membership *m);
 
-/* The node is to end what it has under way, if it has anything by the plan that holds; also who has lost his launcher: if
- * he has rank 0, nobody else decides what is written. */
+/* The node is to end what it has under way, if it has anything by the plan that holds. That also goes for a node that has
+ * lost its launcher: if it has rank 0, no other node decides what is written. */
 void membership_quiesce(struct membership *m, uint32_t node);
 
 /* What only memory has is written first; also a second time, when what has ended was without the node that is lost now. */
@@ -109,7 +110,7 @@ void membership_hear_of_plan(struct membership *m, uint32_t node, const struct p
 /* No plan holds, and those whom it would wait for have come, or were waited for: one that is known of does, or the next
  * one is made. False: the membership is no more. */
 bool membership_gathered(struct membership *m);
-/* The node follows the plan that holds by number: one of an earlier life, if it has no rank in this one. */
+/* The node follows the plan that holds, by its number: the plan of an earlier incarnation, if the node has no rank in this one. */
 void membership_tell_apart(struct membership *m, uint32_t node);
 /* The node follows a plan that is over. */
 void membership_hear_behind(struct membership *m, uint32_t node, const struct peer_capacity *said);
@@ -146,8 +147,8 @@ bool membership_replan(struct membership *m);
 
 /* control/membership_drain.c. Its launcher has said so, or not any more. */
 void membership_departs(struct membership *m, uint32_t node, bool departs);
-/* Where nothing is on record: the node knows it so. Who has an order of this life of the daemon from nobody else is
- * believed, the others are told. */
+/* If nothing is on record: what the node knows. A node that this incarnation of the daemon gave no order is believed, the
+ * others are told. */
 void membership_drain_said(struct membership *m, uint32_t node, bool drained);
 /* Those on record beside the plan that holds. */
 void membership_drains_recall(struct membership *m);

@@ -68,7 +68,7 @@ int assignment_init(struct assignment *assignment, uint32_t nnodes, uint32_t wan
 void assignment_free(struct assignment *assignment);
 
 /* Another one has planned, and this is on record of it, by rank: `home` (ASSIGNMENT_NOBODY: a node that is none here) and
- * `was`. Nobody has a rank until he claims it, or takes up what is his. 1 <= world <= want. */
+ * `was`. No node has a rank until it claims the rank, or takes up its own. 1 <= world <= want. */
 void assignment_recall(struct assignment *assignment, uint32_t number, uint32_t world, const uint32_t *home,
 		       const uint32_t *was);
 /* The node, which has not heard of it yet, has all ranks that it was given by that plan. */
@@ -78,7 +78,7 @@ void assignment_adopt(struct assignment *assignment, uint32_t number, uint32_t w
 /* The node's processes have these ranks of the plan that holds, as far as nobody else has them; those that it had besides
  * are lost, and it does not replace them. */
 void assignment_claim(struct assignment *assignment, uint32_t node, const uint32_t *ranks, uint32_t n);
-/* There are ranks of a plan that was recalled or adopted of which nobody has said yet whether he keeps them. */
+/* Of some ranks of a plan that was recalled or adopted, no node has said yet whether it keeps them. */
 bool assignment_unclaimed(const struct assignment *assignment);
 /* Ranks that the node had last, those included whose process is lost. */
 uint32_t assignment_home(const struct assignment *assignment, uint32_t node);

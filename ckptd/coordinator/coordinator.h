@@ -45,7 +45,7 @@ struct coord_from {
 	uint32_t node, epoch;
 };
 
-/* Who was in an epoch before this life of the coordinator. */
+/* What was in an epoch before this incarnation of the coordinator. */
 enum coord_witness {
 	WITNESS_RANK,  /* takes part in it, and goes on if all others do */
 	WITNESS_OTHER, /* has heard of it */
@@ -114,7 +114,7 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 	      struct coord **out);
 /* Nobody is told of the first epoch before it is persisted. */
 void coord_withhold(struct coord *c);
-/* Where the job has gone back to in an earlier life of the coordinator; to be said before any node joins. */
+/* Where the job went back to under an earlier incarnation of the coordinator; to be said before any node joins. */
 void coord_recall_rollbacks(struct coord *c, const struct rollbacks *back);
 /* The epoch was entered, and is on record: it goes on if all ranks of the world come that are in it (coordinator/resume.c). */
 void coord_resume(struct coord *c);
@@ -129,13 +129,13 @@ bool coord_has_finished(const struct coord *c, uint32_t node);
  * epoch, or of a node that does not take part, changes nothing, but where it says otherwise.
  *
  * NODE_JOIN: the node takes part with so many ranks, and knows of an epoch that may be later than is known here. It is
- * told in which one the job is: by ADOPT when it has known of none, else by RAISE. Perhaps an earlier life of the
+ * told in which one the job is: by ADOPT when it has known of none, else by RAISE. Perhaps an earlier incarnation of the
  * coordinator has told it that something was replicated, and it has given up what is older. Where its ranks have
  * finished, and it stands in the epoch of the job, its loss is none and nobody waits for it, as long as the epoch stays.
- * SHARED_PIECES, in any epoch: what it holds of what is replicated, as soon as its ranks have registered, and again after each NODE_JOIN.
- * Nothing is written before that is known of all nodes. LIST_PIECES asks for it again, with the pieces of some shares.
- * RANK_JOIN: a rank wants to enter. NODE_READY, NOT_JOINING: all ranks of the node wait to enter, as many as have joined, or no longer.
- * LOST: a rank is. RANK_NOT_BACK: one that should have come back after a restart is not.
+ * SHARED_PIECES, in any epoch: what it holds of what is replicated, as soon as its ranks have registered, and again after
+ * each NODE_JOIN. Nothing is written before that is known of all nodes. LIST_PIECES asks for it again, with the pieces of
+ * some shares. RANK_JOIN: a rank wants to enter. NODE_READY, NOT_JOINING: all ranks of the node wait to enter, as many as
+ * have joined, or no longer. LOST: a rank is. RANK_NOT_BACK: one that should have come back after a restart is not.
  * RESTORING, NOT_RESTORING: all ranks of the node wait to restore this step (or STEP_NEWEST, STEP_NEWEST_HEALTHY), or no
  * longer. RESTORE_CANDIDATES answers LOOK. FETCHED answers RESTORE_FETCH: -EBADMSG, -EIO: it is damaged, or cannot be
  * had: the next best is tried. COPIED: every rank of the node has copied its part and called fence. What not all nodes
@@ -206,7 +206,7 @@ void coord_left(struct coord *c, struct step_id id, bool kept);
 struct coord_view {
 	uint32_t epoch, entered, world, attending, joining;
 	bool resuming;  /* it waits for those who are in the epoch */
-	bool fresh;     /* nobody has entered or raised an epoch in this life of the coordinator */
+	bool fresh;     /* no epoch was entered or raised under this incarnation of the coordinator */
 	uint64_t stale; /* reports of another epoch */
 	bool unserved; /* the ranks were refused what is there, and have gone on from nothing else: it stays for others */
 	bool alike; /* ranks hold something alike, as far as is known: what is in memory fits who share a node as before */

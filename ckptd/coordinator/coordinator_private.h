@@ -113,7 +113,7 @@ struct coord {
 	uint32_t epoch, entered;
 	bool fresh, resumed;
 	bool unserved;  /* a restore was refused although there is something, and nothing was saved or restored since */
-	bool has_saved; /* there was a snapshot, or may have been before this life of the coordinator */
+	bool has_saved; /* there was a snapshot, or may have been before this incarnation of the coordinator */
 	uint32_t
 		used; /* the last epoch in which a save was reported here, or that went on from an earlier coordinator */
 	bool held;    /* nobody enters */
@@ -277,7 +277,8 @@ bool coord_was_left_out(const struct coord *c, struct step_id id);
 int coord_manifest(const struct coord *c, struct step_id id, const struct peer_part *parts, struct wbuf *out);
 
 /* coordinator/spill.c */
-/* Who has which rank, as those say who have them, and those that hold copies: this life of the coordinator may have been told by nobody. */
+/* Which node has which rank, as the nodes that have them say, and those that hold copies: no node may have told this
+ * incarnation of the coordinator. */
 void coord_spill_hear(struct coord *c, uint32_t node, const struct peer_restore_candidates *found);
 void coord_spill_survey(struct coord *c, const struct coord_survey *survey);
 void coord_spill_choose(struct coord *c);

@@ -4,9 +4,9 @@
 
 #include "coordinator/coordinator_private.h"
 
-/* What one node's ranks had: who writes it, and how far he is. */
+/* What one node's ranks had: which node writes it, and how far that node is. */
 struct coord_spiller {
-	uint32_t writer; /* COORD_NOBODY: there is nothing to write, or he is lost */
+	uint32_t writer; /* COORD_NOBODY: there is nothing to write, or that node is lost */
 	bool answered;   /* to the order that runs */
 	struct node_holdings holdings;
 	struct peer_part made;

@@ -14,7 +14,7 @@ struct job;
 
 struct halt {
 	struct peer_halt later; /* what was asked; on one node what was asked for later, without a number */
-	bool may_know; /* somebody who is there has been in an epoch: he may have been asked in an earlier life of the coordinator */
+	bool may_know; /* a process that is there has been in an epoch: an earlier incarnation of the coordinator may have asked it */
 	bool comes; /* that one, just now */
 	bool apart; /* nobody could say whether that still holds */
 	bool due;   /* the time has come, and the coordinator has yet to say that the job is to end */

@@ -90,10 +90,10 @@ struct job {
 	bool spread;          /* over nodes; else all its ranks are here */
 	uint32_t epoch;       /* as the coordinator has told it; 0: it has not yet */
 	uint32_t known;       /* the last that anybody here has heard of */
-	uint32_t entered;     /* the last that its ranks here have entered in this life of the daemon */
+	uint32_t entered;     /* the last that its ranks here have entered under this incarnation of the daemon */
 	uint64_t entered_ns;  /* when that was: heartbeats before it are of an earlier epoch */
 	uint32_t nslots;
-	bool fresh; /* nobody has joined in this life of the daemon */
+	bool fresh; /* no rank has joined this incarnation of the daemon */
 	bool stop;
 	bool yields;        /* it ends here, unless somebody comes */
 	uint32_t over;      /* in this epoch all its ranks have finished, wherever they were; 0: nobody has said so */
@@ -127,7 +127,8 @@ struct job {
 	uint64_t join_ns;        /* when to join again, having been turned away; 0: nothing of the kind is due */
 	struct repeat refusal;   /* why it was */
 	char refused[200];       /* the same in words, for whoever waits in vain; "": it was not, or has been let in */
-	uint64_t returning_ns;   /* since when arenas of an earlier life of the daemon are expected back; 0: none are */
+	uint64_t
+		returning_ns; /* since when arenas of an earlier incarnation of the daemon are expected back; 0: none are */
 };
 
 /* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */
@@ -161,8 +162,8 @@ void job_pause(struct job *job, uint64_t after);
 
 /* Another world wants to begin: without any process the job ends here as soon as what is newest in its memory is on storage. */
 void job_yield(struct job *job);
-/* Its ranks have finished in this epoch, so that what a process of an earlier world has left here is of no use. Of a
- * later life of it nothing is said. */
+/* Its ranks have finished in this epoch, so that what a process of an earlier world has left here is of no use. This says
+ * nothing of a later incarnation of the job. */
 void job_over(struct job *job, uint32_t epoch);
 /* Deadlines, hangs, lingering; every tick. False: the job has ended and was freed. */
 bool job_tick(struct job *job);

@@ -36,7 +36,7 @@ struct resize {
 	uint32_t seq;            /* of it: what cannot be done is its answer */
 	uint32_t plan;           /* that is followed; 0: none yet */
 	uint32_t world;          /* of that plan; 0: not known */
-	bool drained; /* somebody wants this node to have no ranks: known here, too, for a later life of the coordinator's daemon */
+	bool drained; /* this node is to have no ranks: known here, too, for a later incarnation of the coordinator's daemon */
 	bool unfit; /* something is wrong with this node, which was said */
 	/* the coordinator was out of reach, or has vacated all participants, and has not yet said that the job's
 	 * participant here counts */

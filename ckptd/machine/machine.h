@@ -22,7 +22,7 @@ const struct checkup *machine_checkup(const struct machine *machine);
 const struct ailment *machine_ailments(const struct machine *machine, unsigned *n);
 /* What is hard: others are to be preferred to this node. "": nothing. */
 const char *machine_unfit(const struct machine *machine);
-/* Who hangs is left behind, with what he uses: it ends with the process. */
+/* A thread that hangs is left behind, with what it uses: it ends with the process. */
 void machine_free(struct machine *machine);
 
 #endif

@@ -1,8 +1,8 @@
 /* Health marks: what the training has said of the checkpoints of a job (ckpt_mark). It is written beside a checkpoint, as
  * VERDICT.json, once that is on storage; until then, and for snapshots that stay in memory, it is kept here: the last
  * HEALTH_MARKS_MAX that were said, where those that are written go first. What is kept stands in the arenas of the job,
- * too, so that it lives as long as what it was said of: an arena that comes back to the daemon's next life brings it
- * along (save/health_marks_arena.h). */
+ * too, so that it lives as long as what it was said of: an arena that comes back to the daemon's next incarnation brings
+ * it along (save/health_marks_arena.h). */
 #ifndef CKPTD_SAVE_HEALTH_MARKS_H
 #define CKPTD_SAVE_HEALTH_MARKS_H
 
@@ -20,7 +20,7 @@ struct noted_mark {
 	bool due;            /* to be written, as soon as the worker is free */
 	bool written;        /* it stands beside the checkpoint */
 	bool failed;         /* it could not be written, though the checkpoint is there */
-	bool old; /* nobody has said it to this life of the daemon, of this checkpoint: others may know better */
+	bool old; /* nobody has said it of this checkpoint to this incarnation of the daemon: others may know better */
 };
 
 /* The job that they are of. */
@@ -49,7 +49,7 @@ void health_marks_durable(struct health_marks *marks, struct step_id id);
 void health_marks_follow(struct health_marks *marks, struct step_id from, struct step_id to);
 /* The arena is one of the job's from now on, or its head was written anew. */
 void health_marks_keep(const struct health_marks *marks, struct memory *mem);
-/* The arena, one of the job's, is back from an earlier life of the daemon: what was said then is known again, where
+/* The arena, one of the job's, is back from an earlier incarnation of the daemon: what was said then is known again, where
  * nothing was said later. */
 void health_marks_return(struct health_marks *marks, struct memory *mem);
 /* What was said here. NULL: nothing. */

@@ -83,7 +83,7 @@ void saves_follow(struct saves *saves);
 /* Starts what can be started, gives back what is not needed, forgets what has ended. */
 void saves_pump(struct saves *saves);
 /* The daemon ends, and nothing new is taken up. What is written while it is still copied is followed, or, where that
- * takes long, left as a crash would leave it: the next life of the daemon finds it in the arenas. True: it has been left
+ * takes long, left as a crash would leave it: the next incarnation of the daemon finds it in the arenas. True: it has been left
  * now. */
 bool saves_end_open(struct saves *saves, bool leave);
 /* What is being read back is left at once, and nothing more is begun: the daemon must end. */

@@ -4,7 +4,7 @@
  *    | ARENA (name, fd) … ───────────────►  |  what an earlier worker had left
  *    | BEGIN (bandwidths) ───────────────►  |
  *    | ◄────────────────────────────READY   |  or it ends
- *    | CONNECTION (fd) ──────────────────►  |  of his user, or of root
+ *    | CONNECTION (fd) ──────────────────►  | of its user, or of root
  *    | LIMITS (bandwidths) ──────────────►  |
  *    | ◄────────────── KEEP (name, fd), DROP|  arenas, to be held in case it dies
  *    | ◄──────────────── TURN (connections) |  its loop turns; it has had so many connections; whether it may go
@@ -14,7 +14,7 @@
  *    | ANSWER (rc, text) ────────────────►  |
  *    | ◄───────────────────── USED (bytes)  |  it holds less now; not answered
  *
- * The worker trusts the warden. The warden takes whatever a worker sends for the word of its user. */
+ * The worker trusts the warden. The warden treats whatever a worker sends as the word of its user. */
 #ifndef CKPTD_SERVICE_POST_H
 #define CKPTD_SERVICE_POST_H
 

@@ -32,7 +32,7 @@ void manager_free(struct manager *m);
 int manager_take_socket(struct manager *m);
 /* The next connection at that socket, or at one of the caller's own; or -errno. -EPIPE: the manager wants this process to end. */
 int manager_accept(struct manager *m, int listener);
-/* An arena that an earlier life had left there; fd is the caller's. False: no more. */
+/* An arena that an earlier incarnation had left there; fd is the caller's. False: no more. */
 bool manager_take_arena(struct manager *m, char job[NAME_JOB_MAX], uint32_t *rank, int *fd);
 
 /* Whether it is held now. */

@@ -33,7 +33,7 @@ struct manager {
 	/* of a warden */
 	uint64_t connections; /* that it has passed */
 	uint64_t leased;      /* bytes that it has promised */
-	bool told;            /* it knows how many are in use, also from an earlier life */
+	bool told;            /* it knows how many are in use, also from an earlier incarnation */
 	uint64_t write_bandwidth, read_bandwidth, linger_ns;
 	uint64_t idle_since; /* 0: not */
 };

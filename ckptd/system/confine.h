@@ -1,6 +1,6 @@
-/* Confine: the control group of a user's worker, below that of the service, where systemd has delegated that (Delegate=yes, version 2 of
- * control groups). The kernel then holds the user to his memory, and shares processor and disk fairly; without, what the worker says of
- * itself is all there is. */
+/* Confine: the control group of a user's worker, below that of the service, where systemd has delegated that
+ * (Delegate=yes, version 2 of control groups). The kernel then holds the user to their memory, and shares processor and
+ * disk fairly. Without a group, only what the worker says of itself is known. */
 #ifndef CKPTD_SYSTEM_CONFINE_H
 #define CKPTD_SYSTEM_CONFINE_H
 

@@ -1,5 +1,5 @@
-/* Guests: connections of root, who may look at the service as a whole, or, with USER as his first word, be put through to the worker of a
- * user. Nobody else is ever read by the warden. */
+/* Guests: connections of root. Root may look at the service as a whole, or, with USER as the first word, be put through
+ * to the worker of a user. The warden reads no other client. */
 #ifndef CKPTD_SYSTEM_GUESTS_H
 #define CKPTD_SYSTEM_GUESTS_H
 

@@ -1,4 +1,4 @@
-/* Identity: who a user is, and whether he may use the service. Asks the name service, which may take its time: only in a child. */
+/* Identity: who a user is, and whether they may use the service. It asks the name service, which may be slow: only in a child. */
 #ifndef CKPTD_SYSTEM_IDENTITY_H
 #define CKPTD_SYSTEM_IDENTITY_H
 
@@ -20,7 +20,8 @@ struct identity {
 
 /* -ENOENT: nobody has this number. */
 int identity_find(uid_t uid, struct identity *id, struct err *err);
-/* What the sections [user …] say about him. -EPERM: he may not; the sentence says which section says so, or what to write. */
+/* What the sections [user …] say about the user. -EPERM: they may not use the service; the sentence says which section
+ * says so, or what to write. */
 int identity_share(const struct identity *id, const struct sources *sources, struct share *share, struct err *err);
 
 #endif

@@ -9,13 +9,13 @@
 
 struct ledger {
 	uint64_t node;   /* ceiling for all users together */
-	uint64_t user;   /* of this one; 0: none of his own */
+	uint64_t user;   /* of this user; 0: none of their own */
 	uint64_t others; /* what the others hold */
 };
 
 /* Whether the user may hold that much in all. -ENOMEM, with the arithmetic. */
 int ledger_memory(const struct ledger *ledger, const char *user, uint64_t bytes, struct err *err);
-/* Bytes/s of one of `users` who are served: an equal part of the node's, at most his own limit. 0: no limit. */
+/* Bytes/s of one of `users` who are served: an equal part of the node's, at most the user's own limit. 0: no limit. */
 uint64_t ledger_bandwidth(uint64_t node, uint64_t user, unsigned users);
 /* Pause before the next try after so many failures in a row. */
 uint64_t ledger_pause_ns(unsigned failures);

@@ -1,5 +1,5 @@
-/* Lines: what a worker logs, taken for the word of its user: cut into lines, cleaned, counted. A user who writes without end loses
- * lines of his own. */
+/* Lines: what a worker logs, treated as the word of its user: cut into lines, cleaned, counted. A user who writes without
+ * end loses only their own lines. */
 #ifndef CKPTD_SYSTEM_LINES_H
 #define CKPTD_SYSTEM_LINES_H
 

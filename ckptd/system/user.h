@@ -1,4 +1,4 @@
-/* User: one who uses a system service, and his worker.
+/* User: one user of a system service, and their worker.
  *
  *   RESTING ─ somebody connects, or arenas are held ─► STARTING ─ READY ─► SERVED ─ nothing to do for user-linger ─► ENDING
  *      ▲                                                   │                 │                                          │
@@ -37,7 +37,7 @@ struct user {
 	char name[IDENTITY_NAME_MAX]; /* the number until the name is known */
 	enum user_state state;
 	bool known;   /* the name and the limits below are true */
-	bool refused; /* he may not use the service */
+	bool refused; /* they may not use the service */
 	struct spawned worker;
 	struct watch *pid_watch, *channel_watch, *ledger_watch, *report_watch, *log_watch;
 	struct pending pending[PENDING_MAX];
@@ -50,9 +50,9 @@ struct user {
 	uint64_t passed;        /* connections, to this worker */
 	uint64_t ready_ns, heard_ns;
 	unsigned failures, starts;
-	uint64_t next_ns;                                       /* no worker is made before */
-	uint64_t leased;                                        /* bytes that he may hold, and that others may not */
-	uint64_t memory_limit, write_bandwidth, read_bandwidth; /* his own; 0: none */
+	uint64_t next_ns; /* no worker is made before */
+	uint64_t leased;  /* bytes that this user may hold, and that others may not */
+	uint64_t memory_limit, write_bandwidth, read_bandwidth; /* the user's own; 0: none */
 	struct lines lines;
 	uint64_t notes_ns; /* users_note */
 	char why[256];     /* the last that went wrong */

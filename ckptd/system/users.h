@@ -1,5 +1,5 @@
-/* Users: all who use a system service. What one of them does is counted against him alone: each has a bounded number of connections that
- * wait, of arenas that are held, of lines in the log, and a worker of his own that answers him. */
+/* Users: all users of a system service. What a user does counts against that user alone. Each has a bounded number of
+ * waiting connections, of held arenas and of lines in the log, and a worker of their own that answers them. */
 #ifndef CKPTD_SYSTEM_USERS_H
 #define CKPTD_SYSTEM_USERS_H
 
@@ -28,7 +28,7 @@ struct users {
 void users_init(struct users *users);
 /* A connection of that user; taken over. */
 void users_connection(struct users *users, uid_t uid, int sock);
-/* A connection of root to that user's worker; taken over on 0. -ENOENT: he has none; who has is in the sentence. */
+/* A connection of root to that user's worker; taken over on 0. -ENOENT: that user has none; the sentence names those who have one. */
 int users_visit(struct users *users, const char *name, int sock, struct err *err);
 /* Arenas that the manager had held. */
 void users_retake(struct users *users);
@@ -46,7 +46,7 @@ void users_free(struct users *users);
 
 /* An ERROR to who has just connected; the connection is taken over. */
 void users_refuse(struct users *users, int sock, int rc, const char *text);
-/* A line of the log about him, one a second at most. */
+/* A line of the log about the user, one a second at most. */
 void users_note(struct user *user, const char *text);
 /* held.c; the descriptor is taken over */
 void held_keep(struct user *user, const char *name, int fd);

@@ -3,7 +3,7 @@
  * sends, but root; holds for each worker the descriptors of its arenas; and divides what the node has once (ledger.h). It has no store
  * and no jobs.
  *
- *   rank of ann ── connect ──►  warden (root) ── the connection ──►  worker of ann: ckptd, as ann, with her store
+ *   rank of ann ── connect ──►  warden (root) ── the connection ──►  worker of ann: ckptd, as ann, with ann's store
  *   rank of bob ── connect ──►                ── the connection ──►  worker of bob
  *
  * When it ends, or is killed, the workers see the end of their stream, finish what they write, and end; ranks train on, as they do

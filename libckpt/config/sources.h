@@ -54,7 +54,7 @@ struct who {
 /* The saying about a user that counts: [user NAME] over [user @GROUP] over [user PATTERN] over [user]. Never NULL. */
 const struct given *sources_find_user(const struct sources *sources, const struct setting *setting,
 				      const struct who *who);
-/* Whether it names the user or a group of his, and is not for anybody. */
+/* Whether it names the user, or a group that they are in, and is not for all users. */
 bool given_names(const struct given *given, const struct who *who);
 void sources_fill_user(const struct sources *sources, const struct who *who, struct share *share);
 /* Fills the struct of a scope (struct config: job NULL). */

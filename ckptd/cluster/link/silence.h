@@ -1,6 +1,7 @@
-/* Silence: for how long another node has said nothing, as far as that proves anything. Who does not run himself hears nothing either: on a
- * machine that is too busy, or was stopped, all others would be lost at once, each of them sound. So of the time between two looks no more
- * counts than a bit of the limit, and what has come in meanwhile is read before the rest of it is over. Pure: the clock is the caller's. */
+/* Silence: for how long another node has said nothing, as far as that proves anything. A node that does not run itself
+ * hears nothing either. On a machine that is too busy, or was stopped, all other nodes would be lost at once, although
+ * each of them is sound. So of the time between two looks only a bit of the limit counts, and what has come in meanwhile
+ * is read before the rest of the limit is over. Pure: the clock is the caller's. */
 #ifndef CKPTD_LINK_SILENCE_H
 #define CKPTD_LINK_SILENCE_H
 
@@ -12,7 +13,7 @@ struct silence {
 	uint64_t looked, silent;
 };
 
-/* every: ns between two looks of who runs as he should. */
+/* every: ns between two looks, if this node runs as it should. */
 void silence_begin(struct silence *s, uint64_t limit, uint64_t every, uint64_t now);
 /* A look; true: it has been silent for longer than the limit. */
 bool silence_look(struct silence *s, uint64_t now);

@@ -1,7 +1,7 @@
 /* Engine: what the files of net/ share.
  *
  *	net.c      the loop's side: opening, sending, submitting, events       region.c   memory: exposing, withdrawing, registering
- *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session's life: calls, opening, end
+ *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session: calls, opening, end
  *	door.c, greeting.c   who connects, until it is known who it is (first_flight.c)  copy.c     copies out
  *	post.c     frames out                                                  link.c, credentials.c   TLS
  *	sealed.c, sealer.c   what seals copies in the place of TLS

@@ -214,7 +214,7 @@ struct peer_save {
 	char text[WIRE_TEXT_MAX]; /* why; FETCHED without an error: what was passed over */
 };
 
-/* Of an operator: for the other nodes of the job, or, with a token, for the coordinator, whose ANSWER he waits for. */
+/* Of an operator: for the other nodes of the job, or, with a token, for the coordinator, whose ANSWER the operator waits for. */
 struct peer_request {
 	uint64_t token; /* 0: none; those of a drain have one, and those of an operator's halt */
 	struct wire_command command;

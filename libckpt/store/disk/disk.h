@@ -171,7 +171,7 @@ int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), v
 /* An exclusive advisory lock on a file (created when missing); the handle holds it until closed. -EWOULDBLOCK: held by another. Who may not
  * write the file cannot read it either, since that would be enough to lock it; what root makes is the directory's owner's. */
 int disk_lock(struct disk *d, int dir, const char *name);
-/* One that others may share, but nobody has for himself alone. */
+/* A lock that others may share, and that no process has for itself alone. */
 int disk_share(struct disk *d, int dir, const char *name);
 /* Free and total bytes of the file system. */
 int disk_space(struct disk *d, int dir, uint64_t *free_bytes, uint64_t *total_bytes);

@@ -29,8 +29,9 @@ int trash_files(struct disk *disk, int dir, struct trash_file **files, size_t *n
 
 /* Synchronous, for tools. Moves one directory of the job out of the way, durably. -ENOENT: it was not there. */
 int trash_move(struct repo *repo, const char *job, const char *name, char trash[TRASH_NAME_MAX], struct err *err);
-/* Deletes it with its files; *freed grows by their bytes on storage. 0 also when it is not there. The name is fsynced first: whoever
- * gave it may have died before he could. -ENOTEMPTY: what is no file was left, and the directory with it. */
+/* Deletes it with its files; *freed grows by their bytes on storage. 0 also when it is not there. The name is fsynced
+ * first: the process that gave it may have died before that. -ENOTEMPTY: what is no file was left, and the directory with
+ * it. */
 int trash_sweep(struct repo *repo, const char *job, const char *trash, uint64_t *freed, struct err *err);
 
 #endif
