@@ -292,7 +292,7 @@ static void no_checkpoint(struct directory *s)
 	give_up(s);
 }
 
-/* What has its name: an earlier life of this daemon, or another coordinator, finished this very commit, or we have just named it. */
+/* What has its name: an earlier incarnation of this daemon, or another coordinator, finished this very commit, or we have just named it. */
 static void after_probe(struct directory *s, int64_t result)
 {
 	if (result < 0) {

@@ -19,7 +19,7 @@ static void fill(struct previous_file *p, const struct node_part *c, const struc
 void previous_take(struct previous *previous, const struct node_part *c)
 {
 	previous_free(previous);
-	/* An earlier life of the daemon wrote it: nobody knows how old its files are. */
+	/* An earlier incarnation of the daemon wrote it: nobody knows how old its files are. */
 	if (c->already || !c->nfiles)
 		return;
 	previous->files = calloc(c->nfiles, sizeof(*previous->files));

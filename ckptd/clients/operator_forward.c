@@ -111,7 +111,7 @@ void forward_answered(struct operators *operators, const struct peer_order *orde
 		if ((*at)->token != order->answer.token)
 			continue;
 		struct forward a = **at;
-		drop(at); /* whoever is answered may go, and forget what he asked */
+		drop(at); /* a client that is answered may go, and forget what it asked */
 		answer(&a, order);
 		return;
 	}

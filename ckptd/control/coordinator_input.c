@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Of a job that is on its way out, nobody needs the host. One whose ranks have not finished may go on with others: who comes when nobody is left
- * begins another life of it, and is not to end. */
+ * begins another incarnation of it, and is not to end. */
 static void leave(struct coordinator_host *host, uint32_t node, enum peer_leave why)
 {
 	bool last = coord_leave(host->coord, node) && !coord_view(host->coord).attending;
@@ -30,7 +30,7 @@ static void leave(struct coordinator_host *host, uint32_t node, enum peer_leave 
 
 static void attends(struct coordinator_host *host, uint32_t node, const struct peer_node_join *m)
 {
-	if (host->ended) /* that was another life of the job */
+	if (host->ended) /* that was another incarnation of the job */
 		halt_forget(host);
 	host->ended = false;
 	halt_attends(host, node, m);

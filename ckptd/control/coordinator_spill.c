@@ -1,5 +1,6 @@
-/* All processes of a job without a launcher are gone, and some of its nodes: what is newest in the memory of the others, copies included, is
- * written as before a change of the world that is planned (control/membership.h). Somebody has asked for it, since another world waits (restore/former.h). */
+/* All processes of a job without a launcher are gone, and some of its nodes: what is newest in the memory of the others,
+ * copies included, is written as before a change of the world that is planned (control/membership.h). Somebody has asked
+ * for it, since another world waits (restore/former.h). */
 #include "control/coordinator_host_private.h"
 
 #include "base/clock.h"
@@ -8,7 +9,7 @@
 #include "control/control.h"
 #include "control/membership.h"
 
-/* In which everybody has said what he has. */
+/* In which all nodes have said what they have. */
 #define SPILL_NS (15 * CLOCK_NS_PER_S)
 
 /* Once in each epoch: what could not be had does not come back but with a node. */

@@ -24,7 +24,7 @@ void host_invalidate_plan(struct control *control, const char *job, uint32_t pla
 		had[n] = coord_has_joined(host->coord, n);
 	coord_invalidate_plan(host->coord, "its ranks are those of another plan");
 	memcpy(order.job, host->job, sizeof(order.job));
-	/* Last: who is given any other order has a participant, as far as he knows. */
+	/* Last: a node that is given any other order has a participant, as far as it knows. */
 	for (uint32_t n = 0; had && n < control->peers->roster->n; n++)
 		if (had[n])
 			host_order(control, true, n, &order);

@@ -107,7 +107,7 @@ static void set_node(struct election *e, struct job_record *r, uint32_t node, ui
 	e->events.moved(control->dispatch, r->job);
 }
 
-/* A name that is not in our roster, or ours and about to end: under another lease than we have, of an earlier life of this daemon, or given up. */
+/* A name that is not in our roster, or ours and about to end: under another lease than we have, of an earlier incarnation of this daemon, or given up. */
 static uint32_t node_of(struct election *e, struct job_record *r, const struct registry_record *record)
 {
 	char name[NAME_NODE_MAX];

@@ -221,7 +221,7 @@ static void quiesce(struct membership *m, const char *why)
 
 /* ---- when ------------------------------------------------------------------------------------------------------ */
 
-/* Nodes are to be let go, and there is no room for all ranks elsewhere, as far as this life of the coordinator has heard. A node without ranks says
+/* Nodes are to be let go, and there is no room for all ranks elsewhere, as far as this incarnation of the coordinator has heard. A node without ranks says
  * that it is there when it has found the coordinator, which may be after the others. */
 static bool may_find_room(const struct membership *m)
 {

@@ -218,7 +218,7 @@ void membership_drains_recall(struct membership *m)
 
 /* ---- what is known of it ----------------------------------------------------------------------------------------- */
 
-/* Who is not there, or has not said what he has, may have ranks all the same. */
+/* A node that is not there, or has not said what it has, may have ranks all the same. */
 static bool in_doubt(const struct membership *m)
 {
 	return m->quiescing || m->untold || assignment_state(&m->assignment) == ASSIGNMENT_BROKEN;

@@ -1,4 +1,4 @@
-/* Jobs that have ended in this life of the daemon, or by what is on record, and their last plans. A node that was cut off when its job ended, or has not been told before the
+/* Jobs that have ended in this incarnation of the daemon, or by what is on record, and their last plans. A node that was cut off when its job ended, or has not been told before the
  * coordinator was lost, offers its processes: it is told, and the next job of that name is not taken for the one that is over. */
 #include "control/membership_private.h"
 
@@ -114,7 +114,7 @@ void membership_tell_over(struct control *control, uint32_t node, bool spread, c
 		host_order(control, spread, at, &over);
 }
 
-/* What this life of the daemon has not seen is on record. */
+/* What this incarnation of the daemon has not seen is on record. */
 static struct membership_end past_on_record(struct control *control, const char *job)
 {
 	struct err err = {{0}};

@@ -127,8 +127,8 @@ static void describe(const struct membership *m, uint32_t before)
 				 membership_name_of(m, n));
 }
 
-/* Who had no rank in a plan of an earlier life of this daemon may be all that is left of it, and would take another one of that number for what
- * he follows already. */
+/* Of a plan of an earlier incarnation of this daemon, only nodes without ranks may be left. Such a node would take another plan of
+ * that number for the one that it follows already. */
 static int next_plan(struct membership *m)
 {
 	uint32_t number = m->assignment.number;

@@ -1,5 +1,5 @@
-/* What an earlier life of this daemon, or another one, has planned: that plan holds, and the next one comes after it. What is on record of it is in
- * membership_record.c; here, where nothing is, what the nodes know of it. */
+/* What an earlier incarnation of this daemon, or another one, has planned: that plan holds, and the next one comes after it.
+ * What is on record of it is in membership_record.c; here, where nothing is, what the nodes know of it. */
 #include "control/membership_private.h"
 
 #include "base/log.h"
@@ -25,7 +25,7 @@ static void leave_behind(struct membership *m)
 	}
 }
 
-/* Who has spoken before, and has no ranks by the plan before this one, would wait for what comes of the one that he follows. */
+/* A node that has spoken before, and has no ranks by the plan before this one, would wait for what comes of the plan that it follows. */
 static void tell_others(struct membership *m, uint32_t by)
 {
 	for (uint32_t n = 0; n < m->assignment.nnodes; n++)
@@ -33,8 +33,8 @@ static void tell_others(struct membership *m, uint32_t by)
 			membership_tell_plan(m, n, false);
 }
 
-/* Whoever joins does so by an older plan, or by none, and with ranks that may be others' in this one: nobody's participant counts before he has taken it
- * by the plan that holds. Where all ranks are here they are who they were. */
+/* A node that joins does so by an older plan, or by none, and with ranks that may be others' in this one. So no participant counts
+ * before its node has taken it by the plan that holds. Where all ranks are here they are what they were. */
 void membership_make_room(struct membership *m, uint32_t world, uint32_t by)
 {
 	struct err err = {{0}};
@@ -83,9 +83,9 @@ static bool takes_apart(const struct membership *m, uint32_t world)
 	return host_view(m->control, m->job).world != world && host_busy(m->control, m->job);
 }
 
-/* Who has no rank knows of the plan, too, but may be the first who heard of it: the others may come with the one before it. Where all of these
- * have entered an epoch without him their job has gone on, and holds under a number that comes after what he knows; he takes part in the next
- * plan. The same goes for a save that they have under way in a world of another size, once it has ended. */
+/* A node without ranks knows of the plan, too, but may be the first that heard of it: the others may come with the one before it. If all
+ * of these have entered an epoch without that node, their job has gone on, and holds under a number that comes after what the node knows.
+ * It takes part in the next plan. The same goes for a save that they have under way in a world of another size, once it has ended. */
 void membership_hear_of_plan(struct membership *m, uint32_t node, const struct peer_capacity *said)
 {
 	if (membership_take_record(m, node, said->plan))
@@ -112,7 +112,7 @@ bool membership_gathered(struct membership *m)
 	return true;
 }
 
-/* What it follows was planned by an earlier life of this daemon, or by another coordinator, which nobody could say who came before it. */
+/* What it follows was planned by an earlier incarnation of this daemon, or by another coordinator, which nobody could say who came before it. */
 void membership_tell_apart(struct membership *m, uint32_t node)
 {
 	enum assignment_state state = assignment_state(&m->assignment);

@@ -178,7 +178,7 @@ void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, u
 	 * that is older. */
 	if (c->replicated.epoch)
 		coord_order_save(c, node, PEER_PIN_REPLICATED, c->replicated);
-	/* The same as here, and not from here: an earlier life of the coordinator has told of it, and it may have been entered. */
+	/* The same as here, and not from here: an earlier incarnation of the coordinator has told of it, and it may have been entered. */
 	bool elsewhere = !again || from.epoch != c->epoch;
 	if (known > c->epoch || (known == c->epoch && elsewhere)) {
 		c->epoch = known;

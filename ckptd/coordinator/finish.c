@@ -44,7 +44,7 @@ bool coord_has_finished(const struct coord *c, uint32_t node)
 	return c->nodes[node].finished;
 }
 
-/* An epoch that nobody was told of in this life of the coordinator may have been another one of that number: then all have entered it, or the
+/* An epoch that nobody was told of in this incarnation of the coordinator may have been another one of that number: then all have entered it, or the
  * node joins anew. */
 bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks)
 {

@@ -334,7 +334,7 @@ static bool asked_for(const struct coord_restore *r, struct step_id id)
 	return (r->step > STEP_MAX || id.step == r->step) && !rollbacks_give_up(&r->back, id);
 }
 
-/* The newest epoch that others know of, or have a copy of a snapshot of, which is not of this life of the job if nothing was saved in it here. */
+/* The newest epoch that others know of, or have a copy of a snapshot of, which is not of this incarnation of the job if nothing was saved in it here. */
 static uint32_t epoch_of_others(const struct coord *c, const struct coord_survey *survey)
 {
 	uint32_t epoch = survey->known > c->epoch ? survey->known : 0;

@@ -54,8 +54,9 @@ struct coord_save *coord_save_find(struct coord *c, struct step_id id)
 	return find(c, id, &after);
 }
 
-/* While not all nodes have come to a coordinator that takes over nothing counts (coordinator/resume.c). Else what is ordered to those who are there fails
- * as soon as the next one joins, and what a node has told the last coordinator alone looks skipped. */
+/* While not all nodes have come to a coordinator that takes over nothing counts (coordinator/resume.c). Else what is
+ * ordered to those who are there fails as soon as the next one joins, and what a node has told the last coordinator alone
+ * looks skipped. */
 struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id)
 {
 	if (!coord_current(c, from) || c->resuming)
@@ -189,8 +190,8 @@ static bool sound(struct coord *c, struct coord_save *s, uint32_t node)
 	return false;
 }
 
-/* Ranks begin their steps in order: what this node has not copied before a later one, it found no slots for, and never will. While the others
- * waited for it, these would hold theirs, and lack them in turn for what it does copy. */
+/* Ranks begin their steps in order: what this node has not copied before a later one, it found no slots for, and never
+ * will. While the others waited for it, these would hold theirs, and lack them in turn for what it does copy. */
 static void give_up_skipped(struct coord *c, uint32_t node, struct step_id id)
 {
 	char text[WIRE_TEXT_MAX];
@@ -288,8 +289,8 @@ bool coord_saves_written(const struct coord *c)
 	return false;
 }
 
-/* Who decides what is written has one written at a time. Another one was ordered before a daemon was restarted: who has his part of it, and
- * those who write this one, would wait for each other for ever. */
+/* The node that decides what is written has one save written at a time. Another one was ordered before a daemon was restarted: the nodes
+ * that have their part of it, and those that write this one, would wait for each other for ever. */
 static void keep_newer(struct coord *c, struct coord_save *s)
 {
 	struct coord_save *other = being_written(c);
@@ -395,7 +396,7 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 	}
 	s->parts[from.node] = *part;
 	coord_save_take(c, s, from.node, SAID_PREPARED);
-	want(c, s); /* by order of an earlier life of the coordinator */
+	want(c, s); /* by order of an earlier incarnation of the coordinator */
 	s = find(c, id, &after);
 	if (s)
 		coord_save_seal(c, s);

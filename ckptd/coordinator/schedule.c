@@ -1,5 +1,5 @@
 /* Which steps are saved: the schedules of an epoch, one behind the other (format/arena/schedule.h). Each is told to all nodes, and is not
- * changed any more. A coordinator that goes on with an epoch under which another one, or an earlier life of it, has told of some hears first
+ * changed any more. A coordinator that goes on with an epoch under which another one, or an earlier incarnation of it, has told of some hears first
  * from all nodes what they have: the newest of these is the last. */
 #include "coordinator/coordinator_private.h"
 

@@ -1,5 +1,5 @@
-/* Who writes what several nodes hold alike (shares.h). Where they do not hold the same of a replica group, those that were the first to hold
- * just this are asked for its pieces. */
+/* Who writes what several nodes hold alike (shares.h). Where they do not hold the same of a replica group, those that
+ * were the first to hold just this are asked for its pieces. */
 #include "coordinator/coordinator_private.h"
 
 static bool all_known(const struct coord *c)
@@ -57,7 +57,7 @@ static bool try_assign(struct coord *c)
 	uint32_t ask;
 	c->divided = true;
 	if (division_make(&d, c->nnodes, &err))
-		return false; /* nothing is written before somebody says again what he holds */
+		return false; /* nothing is written before some node says again what it holds */
 	collect(c, &d);
 	int rc = divide(c, &d, &ask, &err);
 	division_free(&d);

@@ -1,6 +1,6 @@
 /* Steps that a rank had no slot for. It never begins them: while others waited for it they would hold slots, lack them in turn for the step
  * that it does begin, and so on for ever. What nodes have told of fails at once, everywhere; of what nobody has told of the last few are
- * remembered, for who comes with his part. */
+ * remembered, for a node that comes with its part. */
 #include "coordinator/save.h"
 
 #include <stdio.h>

@@ -227,7 +227,7 @@ static void add_holder(struct peer_restore_fetch *bring, uint32_t rank, uint32_t
 		bring->holders[bring->nholders++] = (struct peer_holder){.rank = rank, .node = node};
 }
 
-/* The writer first: he looks whether he has it before he asks others. */
+/* The writer first: it looks whether it has the part before it asks others. */
 static void order_gather(struct coord *c, uint32_t owner)
 {
 	uint32_t nodes[PEER_HOLDERS_EACH], writer = c->spill.owners[owner].writer;
@@ -262,7 +262,8 @@ static void gather(struct coord *c)
 			order_gather(c, o);
 }
 
-/* A node that does not know yet who coordinates pays no heed to an order, and may have no ranks of the job: then it does not say when it does. */
+/* A node that does not know yet who coordinates pays no heed to an order, and may have no ranks of the job: then it does
+ * not say when it does. */
 static void ask_again(struct coord *c)
 {
 	if (clock_now() - c->spill.asked_ns < ASK_AGAIN_NS)
@@ -331,8 +332,9 @@ void coord_spill_choose(struct coord *c)
 	int rc = remembers ? candidates_choose(&c->restore.candidates, c->world, r->had, &r->id) : -ENOMEM;
 	c->restore.choice.id = r->id;
 	coord_tell_gaps(c, remembers ? r->had : c->owners, (struct step_id){0});
-	uint32_t unknown = remembers ? find_owners(c)
-				     : c->world; /* now: who sent a copy once need not have the rank in his memory */
+	uint32_t unknown =
+		remembers ? find_owners(c)
+			  : c->world; /* now: a node that sent a copy once need not have the rank in its memory */
 	bool lost = !r->id.epoch || candidates_is_stored(&c->restore.candidates, r->id) || unknown < c->world;
 	add_text(c, c->restore.choice.why);
 	if (!rc && !lost)

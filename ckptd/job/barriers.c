@@ -292,7 +292,7 @@ void member_joined(struct job *job, const struct wire_joined *joined)
 	}
 	body.failed = wire_joined_encode(joined, &body) != 0;
 	saves_follow(&job->saves);
-	/* What an earlier life of the daemon left incomplete stays so: nobody who began it is in this epoch. */
+	/* What an earlier incarnation of the daemon left incomplete stays so: nobody who began it is in this epoch. */
 	saves_poison(&job->saves, job->epoch);
 	job->fresh = false;
 	job->entered = job->epoch;

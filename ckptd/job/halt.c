@@ -99,7 +99,7 @@ static void note(const struct job *job, uint32_t kind)
 						       : "nothing is asked of it any more");
 }
 
-/* Who has yet to enter an epoch has not looked whether he is to end. */
+/* A rank that has yet to enter an epoch has not looked whether it is to end. */
 static void take_back(struct job *job)
 {
 	if (!job->stop || job->halt.may_know)
@@ -129,8 +129,8 @@ static void tell_coordinator(const struct job *job)
 	participant_forward(job, &(struct wire_command){.kind = COMMAND_HALT});
 }
 
-/* The time has come, for one of the nodes: they have different ideas of how long a save takes. All end when that is on record: one that ended alone would leave
- * the others to a checkpoint that never comes. */
+/* The time has come, for one of the nodes: they have different ideas of how long a save takes. All end when that is on
+ * record: one that ended alone would leave the others to a checkpoint that never comes. */
 void halt_now(struct job *job)
 {
 	if (job->stop || job->halt.due)

@@ -215,8 +215,8 @@ static bool has_shape(const struct job *job, const struct wire_hello *hello)
 	return job->world == hello->world && job->nlocal == local_world(hello);
 }
 
-/* After a restart of the daemon its processes may come before the launcher, as what they were before a plan of which they have not heard. He
- * follows it, and his word counts; unless that job is at work. */
+/* After a restart of the daemon its processes may come before the launcher, as what they were
+ * before a plan of which they have not heard. The launcher follows it, and its word counts; unless that job is at work. */
 static bool is_outdated(const struct job *job, const struct wire_hello *hello)
 {
 	return hello->plan && !job->resize.plan && !job->launcher && !job->entered && !has_shape(job, hello);
@@ -361,8 +361,9 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 	return 0;
 }
 
-/* Nobody is left of those who were asked to end, be it in an earlier life of this daemon: then the arenas that it took back say so. Where others of a job that is spread still are to, that is known where it is coordinated, and told
- * to who joins. */
+/* Nobody is left of those who were asked to end, be it in an earlier incarnation of this daemon: then the arenas that it took
+ * back say so. Where others of a job that is spread still are to, that is known where it is coordinated, and told to who
+ * joins. */
 static void begin_again(struct job *job)
 {
 	for (uint32_t r = 0; r < job->nlocal; r++)

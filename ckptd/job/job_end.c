@@ -24,7 +24,7 @@ void job_stop(struct job *job)
 			memory_set_stop(job->ranks[r].mem, true);
 }
 
-/* In the fence of a save that somebody begins from now on he sees this; or he had begun before, and is seen in the slots (participant_paused). */
+/* A rank that begins a save from now on sees this in the fence. A rank that had begun before is seen in the slots (participant_paused). */
 void job_pause(struct job *job, uint64_t after)
 {
 	job->pause = after == UINT64_MAX ? 0 : after + 1;
@@ -76,7 +76,7 @@ bool job_idle(const struct job *job)
 	       health_marks_idle(&job->health_marks);
 }
 
-/* Of a later life of it, in a later epoch, nothing was said. */
+/* Of a later incarnation of it, in a later epoch, nothing was said. */
 static bool is_over(const struct job *job)
 {
 	return job->over && job->known <= job->over && !job_alive(job);

@@ -103,7 +103,7 @@ void loss_policy_act(struct job *job, const struct loss_found *found, const char
 		go_back(job, found, text);
 }
 
-/* Whoever coordinates may be lost before he has heard it. */
+/* The coordinator may be lost before it has heard it. */
 void loss_policy_tick(struct job *job)
 {
 	struct loss_policy_state *p = &job->loss_policy;

@@ -103,7 +103,7 @@ void participation_leave(struct job *job, bool comes_again)
 	participant_say(job, &(struct peer_report){.type = PEER_LEAVE, .leave = why});
 }
 
-/* Somebody comes from the epoch that the coordinator has told of, and nobody here has entered that: an earlier life of it has given it, too. */
+/* Somebody comes from the epoch that the coordinator has told of, and nobody here has entered that: an earlier incarnation of it has given it, too. */
 static bool was_given_before(const struct job *job, uint32_t epoch)
 {
 	return epoch && epoch == job->epoch && epoch != job->entered;

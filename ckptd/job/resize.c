@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long processes that the daemon has lost with its last life may take to come back. */
+/* How long processes that the daemon has lost with its last incarnation may take to come back. */
 #define BACK_NS (5 * CLOCK_NS_PER_S)
 /* Between two tries of what the store refuses. */
 #define AGAIN_NS (2 * CLOCK_NS_PER_S)
@@ -326,8 +326,8 @@ void resize_plan(struct job *job, const struct wire_plan *plan)
 
 /* ---- a launcher that comes ----------------------------------------------------------------------------------------- */
 
-/* Somebody is here as a rank that he had by a plan which is over, in the place of another one. Those who are meant come again, with their arenas; he
- * is not let in. */
+/* A process is here as a rank that it had by a plan which is over, in the place of another one. Those that are meant come again, with
+ * their arenas; this one is not let in. */
 static void turn_out(struct job *job, const struct wire_offer *offer)
 {
 	struct wire_plan places = {.n = job->nlocal};
@@ -379,7 +379,8 @@ int resize_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, 
 	if (first && job->nlocal && offer->plan != resize->plan && !resize->next.number)
 		repeat_plan(job); /* of another one it hears when that is followed */
 	resize_say(job);
-	/* Until now nobody knew by which plan: here, or where the job is coordinated, if that began anew while no launcher was there to tell. */
+	/* Until now nobody knew by which plan: here, or where the job is coordinated, if that began anew while no
+	 * launcher was there to tell. */
 	if (resumes || (first && job->nlocal && resize->plan))
 		participation_join(job);
 	return 0;

@@ -292,7 +292,7 @@ static void read_store(struct restore *restore)
 
 void restore_peers_done(struct restore *restore)
 {
-	if (restore->lacking != UINT64_MAX >> (64 - *restore->of.nlocal)) /* somebody got his part there */
+	if (restore->lacking != UINT64_MAX >> (64 - *restore->of.nlocal)) /* some rank got its part there */
 		restore->source = WIRE_FROM_PEER;
 	if (!restore->lacking)
 		restore_adopt(restore);

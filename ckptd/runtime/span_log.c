@@ -45,7 +45,7 @@ static int open_file(const char *path)
 	return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
 }
 
-/* An earlier life of the daemon was killed while it wrote. */
+/* An earlier incarnation of the daemon was killed while it wrote. */
 static bool is_cut(const char *path, uint64_t size)
 {
 	char last = '\n';

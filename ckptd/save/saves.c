@@ -339,7 +339,7 @@ void saves_apart(struct saves *saves, bool apart)
 void saves_pump(struct saves *saves)
 {
 	if (saves->reporting || saves->walking)
-		return; /* whoever reports goes on with what he reports of */
+		return; /* what reports goes on with the save that it reports of */
 	pump_commit(saves);
 	saves_pump_readback(saves);
 	saves_reclaim(saves);

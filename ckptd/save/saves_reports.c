@@ -319,7 +319,7 @@ void saves_write(struct saves *saves, const struct peer_save *order)
 	bool another = saves->ordered.id.epoch && step_compare(saves->ordered.id, id) != 0;
 	if (continues(saves, s, order))
 		return;
-	/* A second order is of an earlier life of the coordinator: it must not take the place of the first. */
+	/* A second order is of an earlier incarnation of the coordinator: it must not take the place of the first. */
 	if (another || (s ? s->commit != NULL : never_comes(saves, id))) {
 		refuse_order(saves, id);
 		return;

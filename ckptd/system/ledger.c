@@ -9,8 +9,9 @@ int ledger_memory(const struct ledger *l, const char *user, uint64_t bytes, stru
 {
 	char a[16], b[16], c[16];
 	if (l->user && bytes > l->user)
-		return err_set(err, -ENOMEM, "user %s would hold %s, his limit is %s: raise memory-limit of [user %s]",
-			       user, bytes_human(a, sizeof(a), bytes), bytes_human(b, sizeof(b), l->user), user);
+		return err_set(err, -ENOMEM,
+			       "user %s would hold %s, their limit is %s: raise memory-limit of [user %s]", user,
+			       bytes_human(a, sizeof(a), bytes), bytes_human(b, sizeof(b), l->user), user);
 	uint64_t left = l->node > l->others ? l->node - l->others : 0;
 	if (bytes <= left)
 		return 0;

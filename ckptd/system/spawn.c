@@ -64,7 +64,7 @@ static void forget_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* A folder is made for a user only where nobody but root could have put something in its place. Elsewhere he makes it himself. */
+/* A folder is made for a user only where nobody but root could have put something in its place. Elsewhere the user makes it. */
 static int make_folder(const char *path, const struct identity *id, struct err *err)
 {
 	struct stat st;
@@ -160,7 +160,7 @@ static int decide(const struct spawn *s, const struct identity *id, struct added
 	if (!rc && c.span_log)
 		rc = add_path(a, "--span-log", c.span_log, id, path, err);
 	add(a, "--http", "off");
-	/* His own limit is the warden's to say, with the arithmetic. */
+	/* The warden tells of the user's own limit, with the arithmetic. */
 	add(a, "--memory-limit", "%lu", (unsigned long)c.memory_limit);
 	/* The kernel's pool is one for all users. */
 	add(a, "--huge-pages", "%s",

@@ -76,7 +76,7 @@ static bool idle(const struct user *user)
 	return user->state == USER_RESTING && !user->npending && !user->nheld;
 }
 
-/* A user without anything is known only for as long as his last failure counts. */
+/* A user without anything is known only for as long as the last failure counts. */
 static bool make_room(struct users *u)
 {
 	if (u->count < u->config.max_users)
@@ -225,7 +225,7 @@ void users_reload(struct users *u)
 	worker_send_limits(u);
 }
 
-/* ---- arenas of an earlier life ------------------------------------------------------------------------------------- */
+/* ---- arenas of an earlier incarnation ------------------------------------------------------------------------------------- */
 
 void users_retake(struct users *u)
 {

@@ -137,7 +137,7 @@ static int check(const struct config *config, struct err *err)
 		return err_set(
 			err, -EINVAL,
 			"cluster: %s: a service for all users takes no part in a cluster: a node has one address "
-			"there, and each user a process; give each a ckptd of his own",
+			"there, and each user a process; give each a ckptd of their own",
 			config->cluster);
 	int rc = check_path("store", config->store, err);
 	return rc ? rc : check_path("span-log", config->span_log, err);

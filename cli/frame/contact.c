@@ -31,7 +31,7 @@ int contact_path(const char *option, char dst[CONTACT_PATH_MAX], struct err *err
 		       CONTACT_PATH_MAX - 1);
 }
 
-/* Who answers may have said no before he has heard anything: it is read with the answer. */
+/* The other end may have said no before it has heard anything: that is read with the answer. */
 static int tell(int sock, uint16_t type, const struct wbuf *body, uint64_t deadline)
 {
 	int rc = channel_send(sock, type, 1, body->data, body->len, NULL, 0, deadline);

@@ -73,8 +73,9 @@ static int mark(struct loop *l, struct monitor_save save, ckpt_health health, co
 	return ckpt_mark(l->session, save.step, save.epoch, health, reason, MARK_MS);
 }
 
-/* All that became healthy while the daemon was away, the oldest first: those on storage outlast the newest, which may be in memory only. One
- * that could not be told is told again after the next step, but not where that would keep the training waiting. */
+/* All that became healthy while the daemon was away, the oldest first: those on storage outlast the newest, which may be
+ * in memory only. One that could not be told is told again after the next step, but not where that would keep the
+ * training waiting. */
 static void mark_healthy(struct loop *l)
 {
 	struct monitor_save save;
@@ -104,8 +105,9 @@ static void mark_suspects(struct loop *l)
 }
 
 /*
- * All ranks come to the same end and leave the epoch together: who joins first calls the others out of their collectives, and nobody
- * is to be called before he knows why he leaves. Who then fails to meet them has been lost, which is no other way out.
+ * All ranks come to the same end and leave the epoch together: the rank that joins first calls the others out of their
+ * collectives, and no rank is to be called before it knows why it leaves. A rank that then fails to meet them has been lost, which is no
+ * other way out.
  */
 static int leave_together(struct loop *l)
 {

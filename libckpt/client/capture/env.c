@@ -149,7 +149,7 @@ static int set_socket(const ckpt_options *o, struct settings *out, struct err *e
 		n = snprintf(out->socket, sizeof(out->socket), "%s", path);
 	else if (dir && *dir)
 		n = snprintf(out->socket, sizeof(out->socket), "%s/ckptd.sock", dir);
-	/* That of the service for all users, also where one has no daemon of his own. */
+	/* That of the service for all users, also where a user has no daemon of their own. */
 	if (!n || (!(path && *path) && access(out->socket, F_OK) && !access("/run/ckptd.sock", F_OK)))
 		n = snprintf(out->socket, sizeof(out->socket), "/run/ckptd.sock");
 	if ((size_t)n < sizeof(out->socket))

@@ -256,7 +256,7 @@ int peer_capacity_check(const struct peer_capacity *m, struct err *err)
 
 /* ---- command ------------------------------------------------------------------------------------------------------ */
 
-/* Whoever coordinates lets nodes go himself, and tells them so. */
+/* The coordinator lets nodes go by itself, and tells them so. */
 int peer_request_check(const struct peer_request *m, struct err *err)
 {
 	bool drain = wire_command_is_drain(&m->command), answered = m->token;

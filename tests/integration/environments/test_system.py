@@ -255,7 +255,7 @@ def memory_is_divided():
         hers = puppets(ann, 1500000)  # some 40 MiB
         held = system.user(ANN)["memory_bytes"]
         expect(held > 30 << 20, "she holds", held)
-        for guest, why in ((bob, ("his limit is 24.0 MiB",)), (eve, ("other users hold", "64.0 MiB"))):
+        for guest, why in ((bob, ("their limit is 24.0 MiB",)), (eve, ("other users hold", "64.0 MiB"))):
             ranks = [Puppet(guest, number, 2) for number in range(2)]
             all_must(ranks, "open")
             all_must(ranks, "table", 1000000, 0)  # some 28 MiB

@@ -25,7 +25,7 @@ Test(ledger, a_user_has_a_limit_of_his_own)
 	cr_assert_eq(ledger_memory(&l, "ann", 10 * G, &err), 0);
 	cr_assert_eq(ledger_memory(&l, "ann", 11 * G, &err), -ENOMEM);
 	cr_assert_str_eq(err.text,
-			 "user ann would hold 11.0 GiB, his limit is 10.0 GiB: raise memory-limit of [user ann]");
+			 "user ann would hold 11.0 GiB, their limit is 10.0 GiB: raise memory-limit of [user ann]");
 }
 
 Test(ledger, a_ceiling_that_was_lowered_below_what_is_held_leaves_nothing)
