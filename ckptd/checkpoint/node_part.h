@@ -63,8 +63,8 @@ struct node_part_rank {
 	struct memory *mem;
 	uint32_t slot;
 	bool arriving; /* the slot is still being filled */
-	uint64_t
-		arrived; /* while it is: below that, from the slot's start, nothing of it changes any more; see node_part_arrived */
+	/* while it is: below that, from the slot's start, nothing of it changes any more; see node_part_arrived */
+	uint64_t arrived;
 	const uint64_t *leaves; /* layout.nleaves, valid once node_part_digests_ready was called */
 	/* Set by the part: what of it is written. */
 	const struct layout *layout;

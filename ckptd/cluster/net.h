@@ -184,8 +184,8 @@ void net_ask_clocks(struct net *net);
 
 struct net_counts {
 	uint64_t sessions, messages_in, messages_out, bytes_read, bytes_written;
-	uint64_t
-		refused; /* connections of strangers, of nodes with other credentials, another roster or another protocol */
+	/* connections of strangers, of nodes with other credentials, another roster or another protocol */
+	uint64_t refused;
 };
 struct net_counts net_counts(const struct net *net);
 

@@ -31,8 +31,8 @@ struct coordinator_host {
 	bool ended;                   /* nobody needs it: it goes when the last of its directories has been closed */
 	struct epochs_record *record; /* on its way */
 	uint32_t recorded;
-	struct plan_record
-		plan; /* of the job, as it was on record at first, and then as it was last given to the record */
+	/* of the job, as it was on record at first, and then as it was last given to the record */
+	struct plan_record plan;
 	uint32_t plan_recorded;               /* its number: it stands */
 	struct asked_record asked;            /* the same of what was asked */
 	uint32_t asks_written, asks_recorded; /* membership_asks(): up to which it is on its way; stands */

@@ -30,8 +30,8 @@ struct membership {
 	struct assignment assignment;
 	uint32_t latest; /* plan that a node knows of; the next one comes after it */
 	uint32_t of;     /* the world of that; 0: not known */
-	struct plan_record
-		record; /* of the last plan, as it was when this began; number 0: there is none, or it has been taken up */
+	/* of the last plan, as it was when this began; number 0: there is none, or it has been taken up */
+	struct plan_record record;
 	struct asked_record recalled; /* beside it, for as long */
 	bool adopted;                 /* the plan that holds is known from nodes alone: each of its ranks is claimed */
 	bool untold;                  /* the plan that holds is not on record yet */
@@ -41,9 +41,9 @@ struct membership {
 	bool twice;       /* a node follows another plan of the number of this one, and has yet to be told */
 	uint64_t wait_ns; /* a node that is missing may come until then */
 	uint64_t miss_ns; /* what it has in memory, also for others, may come until then */
-	uint64_t
-		word_ns; /* a node without ranks by the plan of an earlier incarnation may say until then that it is there */
-	bool gone;       /* a node was lost since the last plan, with what it had in memory */
+	/* a node without ranks by the plan of an earlier incarnation may say until then that it is there */
+	uint64_t word_ns;
+	bool gone; /* a node was lost since the last plan, with what it had in memory */
 	enum pause { PAUSE_NONE = 0, PAUSE_ASKED, PAUSE_SET } pause;
 	uint32_t pause_epoch;         /* in which that is so */
 	uint64_t after;               /* saves of later steps are those in whose fence every rank waits */

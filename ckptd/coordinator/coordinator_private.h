@@ -114,13 +114,14 @@ struct coord {
 	bool fresh, resumed;
 	bool unserved;  /* a restore was refused although there is something, and nothing was saved or restored since */
 	bool has_saved; /* there was a snapshot, or may have been before this incarnation of the coordinator */
-	uint32_t
-		used; /* the last epoch in which a save was reported here, or that went on from an earlier coordinator */
-	bool held;    /* nobody enters */
+	/* the last epoch in which a save was reported here, or that went on from an earlier coordinator */
+	uint32_t used;
+	bool held;       /* nobody enters */
 	bool resuming;   /* the epoch was entered under another coordinator, and not all have come yet */
 	bool persisting; /* nobody is told of the epoch yet */
-	uint32_t
-		lost; /* the rank whose loss ended the epoch that all had entered; COORD_NOBODY: it was not a loss, or they are in one */
+	/* the rank whose loss ended the epoch that all had entered; COORD_NOBODY: it was not a loss, or they are in
+	 * one */
+	uint32_t lost;
 	char reason[WIRE_TEXT_MAX];
 	uint32_t attending; /* ranks of the nodes that take part */
 	uint32_t joining;   /* of them: of the nodes that wait to enter */

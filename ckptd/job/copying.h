@@ -20,8 +20,8 @@ struct copying {
 	bool answered;
 	bool unserved; /* a restore was refused although there is something, and nothing was ordered since */
 	uint64_t retry_ns;
-	uint64_t
-		idle_ns; /* since when ranks that have entered a later epoch restore nothing; 0: they do, or have yet to enter */
+	/* since when ranks that have entered a later epoch restore nothing; 0: they do, or have yet to enter */
+	uint64_t idle_ns;
 	struct err why; /* not all copies are held; "": they are, or are under way */
 };
 

@@ -46,8 +46,8 @@ struct waiting {
 struct rank {
 	struct job *job;
 	uint32_t id; /* in the world; RANK_MAX: nobody has come for this place yet */
-	uint32_t
-		index; /* among the job's ranks on this node: of job.ranks, and of what has one place for each of them */
+	/* among the job's ranks on this node: of job.ranks, and of what has one place for each of them */
+	uint32_t index;
 	enum rank_state state;
 	struct client *client; /* NULL: not connected (the process may be alive) */
 	pid_t pid;             /* 0: the process is gone */
@@ -117,8 +117,8 @@ struct job {
 	struct standstill standstill;
 	struct loss_watch loss;
 	struct loss_policy_state loss_policy;
-	uint32_t
-		earlier_told; /* the epoch in which the run began of whose earlier checkpoints retention has told; 0: none */
+	/* the epoch in which the run began of whose earlier checkpoints retention has told; 0: none */
+	uint32_t earlier_told;
 	uint64_t dormant_ns;     /* since when no process is left; 0: some is */
 	uint64_t resumed_ns;     /* since when resumed ranks wait for the missing; 0: none do */
 	bool linked;             /* its coordinator is in reach, and was told all that holds */
@@ -127,8 +127,8 @@ struct job {
 	uint64_t join_ns;        /* when to join again, having been turned away; 0: nothing of the kind is due */
 	struct repeat refusal;   /* why it was */
 	char refused[200];       /* the same in words, for whoever waits in vain; "": it was not, or has been let in */
-	uint64_t
-		returning_ns; /* since when arenas of an earlier incarnation of the daemon are expected back; 0: none are */
+	/* since when arenas of an earlier incarnation of the daemon are expected back; 0: none are */
+	uint64_t returning_ns;
 };
 
 /* A rank or launcher says HELLO. On 0 *rank is set for a rank (NULL for a launcher), *out to the job. */

@@ -8,8 +8,8 @@
 #define HTTP_ORIGIN_NO_USER UINT32_MAX
 
 struct http_origin {
-	uint8_t host
-		[16]; /* of IPv6 the network, /64: who has one has all its addresses; IPv4 as it is mapped there; zero: this machine */
+	/* of IPv6 the network, /64: who has one has all its addresses; IPv4 as it is mapped there; zero: this machine */
+	uint8_t host[16];
 	/* who opened it on this machine; HTTP_ORIGIN_NO_USER: it is of another one, or is closed already, or the kernel
 	 * does not tell */
 	uint32_t user;

@@ -45,8 +45,8 @@ struct former {
 	uint64_t bytes;                            /* of runtime.memory.arenas */
 	uint64_t linger_ns;
 	uint64_t parked_ns; /* since when no job has it */
-	uint64_t
-		superseded_ns; /* since when its job has something newer, without having restored anything; 0: it has not */
+	/* since when its job has something newer, without having restored anything; 0: it has not */
+	uint64_t superseded_ns;
 };
 
 /* What no job has at the moment. */

@@ -52,8 +52,8 @@ struct recovery_record {
 	uint64_t answered_ns;
 	uint32_t epoch, world;
 	uint32_t source; /* the lowest rung that any node had to go to; 0: refused, or there was nothing to restore */
-	uint32_t
-		cut_from; /* the world of which memory had it, cut anew for the ranks (restore/recut.h); 0: it was not */
+	/* the world of which memory had it, cut anew for the ranks (restore/recut.h); 0: it was not */
+	uint32_t cut_from;
 	int rc;
 	enum recovery_state state;
 	bool seen;          /* somebody was lost here: decide is known */

@@ -14,8 +14,8 @@ struct held {
 	uint32_t rank;
 	uint64_t size;
 	const struct arena_head *head; /* ARENA_HEAD bytes */
-	uint32_t
-		before; /* the last epoch that was entered with it before it was held here: by those of another launcher */
+	/* the last epoch that was entered with it before it was held here: by those of another launcher */
+	uint32_t before;
 };
 
 struct held_all {

@@ -25,8 +25,8 @@ struct rt_traits {
 };
 
 struct cuda_rt {
-	uint64_t
-		patience; /* ns that a synchronous call of the device layer waits for a device that makes no progress */
+	/* ns that a synchronous call of the device layer waits for a device that makes no progress */
+	uint64_t patience;
 	uint64_t gather_most; /* bytes of the device in which captures gather what is small */
 	size_t register_max;  /* bytes, whole pages, that host_register takes at once */
 	void (*release)(struct cuda_rt *rt);

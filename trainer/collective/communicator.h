@@ -26,8 +26,8 @@ struct communicator {
 	const struct collective_way *way;
 	const char *address;
 	int64_t timeout_ms; /* of a collective */
-	struct errand_waiting
-		waiting; /* tells that it is NCCL that this rank waits for, which neither hangs nor trains */
+	/* tells that it is NCCL that this rank waits for, which neither hangs nor trains */
+	struct errand_waiting waiting;
 
 	struct collective *collective; /* NULL: not joined */
 	const ckpt_view *view;         /* of the epoch that was joined last, until the next join */

@@ -53,8 +53,8 @@ struct capture {
 	bool votes;                 /* all that it holds of replicas is digested */
 	struct witnesses witnesses; /* then: of what */
 	struct capture_slots slots;
-	struct span
-		*spans[ARENA_PARTS]; /* what each active device captures, as it stood at move `spans_of` of the table */
+	/* what each active device captures, as it stood at move `spans_of` of the table */
+	struct span *spans[ARENA_PARTS];
 	size_t nspans[ARENA_PARTS];
 	uint64_t spans_of;
 	struct span_index index;           /* of those spans; made when a piece has moved first */

@@ -93,8 +93,8 @@ enum late_phase {
  * changed for longest, but never of one that is on its way to storage (arena_status_stays). So an outcome stays until
  * those of 32 other snapshots have changed, however late it came. */
 struct arena_status {
-	_Atomic uint32_t
-		seq; /* each change takes numbers above all in the ring, modulo 2^32: they tell the order of the changes */
+	/* each change takes numbers above all in the ring, modulo 2^32: they tell the order of the changes */
+	_Atomic uint32_t seq;
 	_Atomic uint32_t epoch;
 	_Atomic uint64_t step;
 	_Atomic int32_t level; /* enum ckpt_level */
@@ -223,8 +223,8 @@ struct arena_head {
 	_Atomic uint32_t stop; /* 1: the operator wants the job to end */
 	_Atomic uint32_t wake; /* futex: bumped after every change of status, slots or epoch */
 	_Atomic uint32_t generation; /* bumped by each daemon that takes the arena over */
-	_Atomic uint64_t
-		pause; /* the world changes: who calls the fence of a step >= this one waits for the next epoch; 0: it does not */
+	/* the world changes: who calls the fence of a step >= this one waits for the next epoch; 0: it does not */
+	_Atomic uint64_t pause;
 
 	_Alignas(64) struct arena_flight flight;
 	_Alignas(64) struct arena_status status[ARENA_STATUS];

@@ -41,8 +41,8 @@ struct layout_piece {
 struct layout_file {
 	char group[NAME_GROUP_MAX];
 	uint32_t part;
-	uint64_t
-		share; /* 0: of its rank alone; else the same for all files, of whatever node, with this group and replica group */
+	/* 0: of its rank alone; else the same for all files, of whatever node, with this group and replica group */
+	uint64_t share;
 	uint64_t slot_at; /* multiple of LAYOUT_ALIGN */
 	uint64_t data_size;
 	uint32_t first_piece, npieces; /* its pieces are consecutive in layout.pieces */

@@ -78,8 +78,8 @@ static inline uint64_t manifest_stored(const struct manifest_file *file)
 struct node_manifest {
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;
-	uint32_t
-		began; /* the epoch in which the state began without a restore; 0: it came from storage, or nobody told */
+	/* the epoch in which the state began without a restore; 0: it came from storage, or nobody told */
+	uint32_t began;
 	uint32_t world;
 	uint32_t ntensors, nfiles;
 	struct manifest_tensor *tensors;

@@ -47,8 +47,8 @@ static inline bool peer_term_take(const void **body, size_t *len, uint64_t *term
 /* When a job was asked to end (`ckpt halt`). All its nodes know the same: what bears the highest number holds. */
 struct peer_halt {
 	uint64_t number; /* how often it was asked, or that was taken back; 0: never */
-	uint32_t
-		kind; /* COMMAND_HALT, which is not taken back; COMMAND_HALT_AFTER, COMMAND_HALT_BEFORE; 0: nothing is asked */
+	/* COMMAND_HALT, which is not taken back; COMMAND_HALT_AFTER, COMMAND_HALT_BEFORE; 0: nothing is asked */
+	uint32_t kind;
 	uint64_t before_ns; /* since the Unix epoch */
 };
 
@@ -66,8 +66,8 @@ struct peer_node_join {
 	bool goes_on; /* somebody on the node has been in an epoch, and may have been asked what is on record */
 	bool gone;    /* no process of the job is there, and no launcher */
 	struct peer_halt halt; /* as far as the node knows */
-	uint32_t
-		in; /* the epoch that all of them have entered, and are in at work; 0: not all, or their plan is about to change */
+	/* the epoch that all of them have entered, and are in at work; 0: not all, or their plan is about to change */
+	uint32_t in;
 	uint32_t ranks[WIRE_LOCAL_MAX]; /* then: which they are */
 };
 
@@ -204,8 +204,8 @@ struct peer_spilled {
  * KEEP, PASS, WRITE, CLEAR. */
 struct peer_save {
 	struct step_id id;
-	uint32_t
-		level; /* REACHED, LEVEL: enum level_shown; FETCHED: enum wire_source, the lowest rung that a part came from */
+	/* REACHED, LEVEL: enum level_shown; FETCHED: enum wire_source, the lowest rung that a part came from */
+	uint32_t level;
 	bool flag; /* WRITE: a checkpoint is there already; CLEAR: what was written is kept; FAILED, FAIL, SKIPPED, SKIP:
 			   towards storage alone */
 	uint64_t maker; /* WRITE, CLEAR: of the directory, as in name_work(): what was written in another one stays */
@@ -312,8 +312,8 @@ struct peer_report {
 		enum peer_leave leave;
 		struct peer_node_ready joining;
 		struct peer_rank rank;
-		uint64_t
-			step; /* RESTORING; or STEP_NEWEST, STEP_NEWEST_HEALTHY. PAUSED: the newest that a save was begun of */
+		/* RESTORING; or STEP_NEWEST, STEP_NEWEST_HEALTHY. PAUSED: the newest that a save was begun of */
+		uint64_t step;
 		struct shares shares; /* SHARES: of its ranks */
 		struct peer_restore_candidates found;
 		struct peer_save save;
@@ -326,8 +326,8 @@ struct peer_report {
 		struct peer_quiesced quiesced;
 		struct peer_spilled spilled;
 		struct peer_request request;
-		struct peer_replica_digests
-			replica_digests; /* REPLICA_DIGESTS: all before the snapshot has REACHED captured */
+		/* REPLICA_DIGESTS: all before the snapshot has REACHED captured */
+		struct peer_replica_digests replica_digests;
 		struct peer_compared compared;
 		struct peer_recovered recovered; /* of the job, whether or not it is still there */
 		struct peer_schedule_wanted schedule_wanted;

@@ -77,8 +77,8 @@ struct peer_forget {
 /* A copy that a node holds. */
 struct peer_holding {
 	uint32_t rank, world;
-	uint32_t
-		owner; /* the node that sent it, whose rank it was; PEER_OWNER_UNKNOWN: it was fetched from another holder */
+	/* the node that sent it, whose rank it was; PEER_OWNER_UNKNOWN: it was fetched from another holder */
+	uint32_t owner;
 	struct step_id id;
 	struct digest table;
 };

@@ -112,8 +112,8 @@ struct wire_welcome {
 	bool storage; /* the daemon has a store */
 	bool peers;   /* replication is configured */
 	bool spread;  /* the job is on several nodes */
-	char host
-		[WIRE_HOST_MAX]; /* at which other nodes reach this one: a name or an address; "": it is in no cluster */
+	/* at which other nodes reach this one: a name or an address; "": it is in no cluster */
+	char host[WIRE_HOST_MAX];
 };
 
 struct wire_error {
@@ -158,8 +158,8 @@ struct wire_restored {
 	uint32_t nlocal;
 	uint32_t ranks[WIRE_LOCAL_MAX];
 	uint32_t slots[WIRE_LOCAL_MAX]; /* the slot of each local rank's arena */
-	bool rank_blobs_absent
-		[WIRE_LOCAL_MAX]; /* the saved world was smaller: that rank keeps the rank blobs that it has */
+	/* the saved world was smaller: that rank keeps the rank blobs that it has */
+	bool rank_blobs_absent[WIRE_LOCAL_MAX];
 	char why[WIRE_TEXT_MAX];
 };
 
@@ -226,8 +226,8 @@ struct wire_plan {
 	uint32_t number; /* 0 with world 0: the job has ended */
 	uint32_t world, n;
 	uint32_t ranks[WIRE_LOCAL_MAX];
-	uint32_t was
-		[WIRE_LOCAL_MAX]; /* what its process was in the plan before; WIRE_NEW_PROCESS: one is to be started */
+	/* what its process was in the plan before; WIRE_NEW_PROCESS: one is to be started */
+	uint32_t was[WIRE_LOCAL_MAX];
 };
 
 enum wire_command_kind {
@@ -286,8 +286,8 @@ struct wire_answer {
 	uint32_t left;          /* of a drain: ranks that the node has still. Of a fault: enum fault_outcome */
 	uint32_t number;        /* of a fault: to ask for it. Of a rollback: the epoch that ends */
 	char job[NAME_JOB_MAX]; /* of REMOVE empty */
-	char text
-		[WIRE_TEXT_MAX]; /* one sentence; of DRAINED: why they have not gone, "": nothing is known against it */
+	/* one sentence; of DRAINED: why they have not gone, "": nothing is known against it */
+	char text[WIRE_TEXT_MAX];
 };
 
 int wire_hello_encode(const struct wire_hello *m, struct wbuf *out);
