@@ -141,8 +141,8 @@ static inline uint64_t arena_granule(uint64_t nleaves)
 	return least > ARENA_GRANULE_LEAVES ? least : ARENA_GRANULE_LEAVES;
 }
 
-/* What the training has said of a checkpoint (ckpt_mark), for the daemon's next incarnation. Written by the daemon under a sequence lock, as
- * arena_status; the same in all arenas of a node; epoch 0: unused. */
+/* What the training has said of a checkpoint (ckpt_mark), for the daemon's next incarnation. Written by the daemon under
+ * a sequence lock, as arena_status; the same in all arenas of a node; epoch 0: unused. */
 struct arena_health_mark {
 	_Atomic uint32_t seq;
 	uint32_t epoch;
