@@ -16,8 +16,8 @@ struct shutdown {
 bool shutdown_at_work(struct daemon *daemon);
 /* With the connections of clients still there. */
 void shutdown_begin(struct shutdown *shutdown, struct daemon *daemon, uint64_t now);
-/* Again and again, with these connections gone, and what daemon polls polled in between: -EAGAIN; 0: nothing is in flight
- * any more; -ETIMEDOUT: something still is, and its memory must stay until the process is gone. */
+/* Again and again, with these connections gone, and what daemon polls polled in between: -EAGAIN. 0: nothing is in flight
+ * any more. -ETIMEDOUT: something still is, and its memory must stay until the process is gone. */
 int shutdown_tick(struct shutdown *shutdown, struct daemon *daemon, uint64_t now);
 
 #endif

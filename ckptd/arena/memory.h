@@ -76,19 +76,21 @@ struct memory {
 	struct bring bring;
 };
 
-/* Creates, sizes, seals and maps an arena. It holds a reference to the table; the layout is taken over (emptied) in any case.
- * -ENOMEM, -EMFILE. When it is not ready, memory_fill must complete it, or memory_fall_back replace it, before anybody else learns
- * of it. */
+/* Creates, sizes, seals and maps an arena. It holds a reference to the table; the layout is taken over (emptied) in any
+ * case. -ENOMEM, -EMFILE. When it is not ready, memory_fill must complete it, or memory_fall_back replace it, before
+ * anybody else learns of it. */
 int memory_create(const char *job, struct table *table, struct layout *layout, uint32_t nslots, enum huge_pages policy,
 		  struct memory **out, struct err *err);
-/* Takes over an arena that comes back; fd is taken over in any case. -EBADMSG: it is not one of ours, not sealed, or damaged. */
+/* Takes over an arena that comes back; fd is taken over in any case. -EBADMSG: it is not one of ours, not sealed, or
+ * damaged. */
 int memory_adopt(int fd, const char *job, struct memory **out, struct err *err);
-/* Of one that has come back: snapshots whose commit or read-back the last daemon did not finish, and whose slot it had given back. This one
- * cannot go on with them, and who waits must not wait in vain. `stands` (NULL: never) is asked of those below durable: what it says is
- * shown with the end, since whoever saw the end alone would take the snapshot for lost. */
+/* Of one that has come back: snapshots whose commit or read-back the last daemon did not finish, and whose slot it had
+ * given back. This one cannot go on with them, and who waits must not wait in vain. `stands` (NULL: never) is asked of
+ * those below durable: what it says is shown with the end, since whoever saw the end alone would take the snapshot for
+ * lost. */
 void memory_close_levels(struct memory *mem, bool (*stands)(void *arg, struct step_id id), void *arg);
-/* Writes anew what the daemon alone writes in the head, and the table: the process before may have scribbled over it, and the
- * next one must be able to map it. 0 or -ENOMEM. */
+/* Writes anew what the daemon alone writes in the head, and the table. The process before may have scribbled over it, and
+ * the next one must be able to map it. 0 or -ENOMEM. */
 int memory_renew(struct memory *mem, const char *job);
 /* Snapshots and commits that read the arena hold a reference, so that it outlives the job's interest in it. */
 struct memory *memory_get(struct memory *mem);
@@ -130,7 +132,8 @@ uint64_t memory_leaves_within(const struct memory *mem, uint64_t bytes);
 
 /* Claims a free slot for the daemon's own use (filling it from storage): the rank cannot take it. -EBUSY. */
 int memory_claim(struct memory *mem, struct step_id id);
-/* In which epoch the state in a slot began without a restore; never behind the snapshot's own, whatever a rank wrote there. */
+/* In which epoch the state in a slot began without a restore; never behind the snapshot's own, whatever a rank wrote
+ * there. */
 uint32_t memory_began(const struct memory *mem, uint32_t slot);
 /* What fills a claimed slot says so. */
 void memory_tell_began(struct memory *mem, uint32_t slot, uint32_t began);
@@ -139,16 +142,17 @@ uint32_t memory_lacks(const struct memory *mem, uint32_t slot);
 void memory_tell_lacks(struct memory *mem, uint32_t slot, uint32_t lacks);
 /* Marks a claimed slot as a complete snapshot in memory. */
 void memory_complete(struct memory *mem, uint32_t slot, struct step_id id);
-/* Gives a slot back to the rank. intact: every byte in it was found to match its leaf table, and nobody has written to it since. */
+/* Gives a slot back to the rank. intact: every byte in it was found to match its leaf table, and nobody has written to it
+ * since. */
 void memory_release(struct memory *mem, uint32_t slot, bool intact);
 
-/* A step is brought into the slot, or what stands there is checked: from here on the ranks are told what is there. Ends what was told
- * before; memory_release of the slot ends it. */
+/* A step is brought into the slot, or what stands there is checked: from here on the ranks are told what is there. Ends
+ * what was told before; memory_release of the slot ends it. */
 void memory_bring(struct memory *mem, uint32_t slot, struct step_id id);
 /* The saved world did not have this rank. Before anything is there. */
 void memory_bring_no_blobs(struct memory *mem);
-/* Leaves, each once, are in the slot and match their digests, which stand there as well. true: a granule is whole, who waits should be
- * woken. From any thread, while none can call memory_bring. */
+/* Leaves, each once, are in the slot and match their digests, which stand there as well. true: a granule is whole, who
+ * waits should be woken. From any thread, while none can call memory_bring. */
 bool memory_brought(struct memory *mem, uint64_t first, uint64_t count);
 /* Before anything else happens to the slot. */
 void memory_bring_end(struct memory *mem);
@@ -178,18 +182,19 @@ int memory_near(struct memory *mem, pid_t pid, const char *root);
 
 /* What follows has slices of 64 MiB and runs on a worker; it does not change the memory's fields. */
 
-/* Takes the next slice from *at on out of the pool: what the daemon's cgroup may have of the pool is found out here, and not by a
- * signal at first touch. 1: goes on; 0: all is there; -ENOSPC, -ENOMEM. */
+/* Takes the next slice from *at on out of the pool. So what the daemon's cgroup may have of the pool is found out here,
+ * and not by a signal at first touch. 1: goes on; 0: all is there; -ENOSPC, -ENOMEM. */
 int memory_fill(struct memory *mem, uint64_t *at);
-/* Makes the next slice present, in huge pages where that is wanted and possible; false when all is there or no more can be done. */
+/* Makes the next slice present, in huge pages where that is wanted and possible; false when all is there or no more can
+ * be done. */
 struct prefaulted {
 	uint64_t bytes, huge;
 	bool short_of_huge; /* the kernel finds no more */
 };
 bool memory_prefault(struct memory *mem, bool huge, struct prefaulted *p);
 
-/* Moves an arena that is not ready, and that nobody else has seen, into ordinary memory (on the loop's thread). On an error it is as
- * it was. */
+/* Moves an arena that is not ready, and that nobody else has seen, into ordinary memory (on the loop's thread). On an
+ * error it is as it was. */
 int memory_fall_back(struct memory *mem, const char *job, struct err *err);
 /* The size of the pages it is made of, as far as is known: of the smaller ones while they differ. */
 uint64_t memory_page_bytes(const struct memory *mem);

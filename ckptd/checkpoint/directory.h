@@ -3,17 +3,19 @@
  * the disk.
  *
  * Invariants
- *  - Until it is a checkpoint it has a name that no reader looks at, and that no other coordinator uses (name_work). Rename(2) gives it
- *    the checkpoint's, which moves it over nothing that has a file in it: this makes it a checkpoint, once.
+ *  - Until it is a checkpoint it has a name that no reader looks at, and that no other coordinator uses (name_work).
+ *    Rename(2) gives it the checkpoint's, which moves it over nothing that has a file in it: this makes it a checkpoint,
+ *    once.
  *  - That is asked for only when every byte that MANIFEST.json vouches for, MANIFEST.json itself, and every name in the
  *    directory has been fsynced. That every node's manifest is in this very directory, as it was reported, is looked at
  *    before.
- *  - Nothing here renames or removes what has the name of a checkpoint, or a file of it, and once that name was asked for nothing of the
- *    directory is deleted. So what a coordinator asked of the disk may happen at any time later, when another one has made that checkpoint.
+ *  - Nothing here renames or removes what has the name of a checkpoint, or a file of it, and once that name was asked for
+ *    nothing of the directory is deleted. So what a coordinator asked of the disk may happen at any time later, when
+ *    another one has made that checkpoint.
  *  - The job's directory and the root are fsynced by every commit: whoever made a directory may have died before it could.
  *  - A failed fsync fails the checkpoint; nothing is retried under the same name.
- * Fault model: the process or the machine may stop at any instant; what was not fsynced may be lost, torn or reordered,
- * names as well as bytes; any operation may fail, and may happen late.
+ * Fault model: the process or the machine may stop at any instant. What was not fsynced may be lost, torn or reordered,
+ * names as well as bytes. Any operation may fail, and may happen late.
  *
  *   JOB_DIR → OPEN_JOB → PROBE → MKDIR → OPEN_DIR → (made: nodes write) SYNC_ROOT → READY →
  *   (directory_seal) LOOK → MANIFEST → SYNC_MANIFEST → NAME → SYNC_NAME → (sealed) CLOSE → DONE

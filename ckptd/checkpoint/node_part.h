@@ -1,18 +1,19 @@
-/* Node part: one node's part of a checkpoint: the snapshot of its local ranks, written into the directory that the coordinator has had made
- * (checkpoint/directory.h). A state machine over the disk.
+/* Node part: one node's part of a checkpoint: the snapshot of its local ranks, written into the directory that the
+ * coordinator has had made (checkpoint/directory.h). A state machine over the disk.
  *
  * Invariants
- *  - The node never makes the directory, renames it or removes it: it opens the one that it is told, once, and all that it writes goes
- *    there, wherever that directory is moved to meanwhile.
- *  - PREPARED is a promise: every byte and every name is fsynced, and from then on the node touches none of it but by order.
+ *  - The node never makes the directory, renames it or removes it: it opens the one that it is told, once, and all that
+ *    it writes goes there, wherever that directory is moved to meanwhile.
+ *  - PREPARED is a promise: every byte and every name is fsynced, and from then on the node touches none of it but by
+ *    order.
  *  - What this node wrote before (its manifest is there) is compared and never written again.
- *  - What failed is deleted only by order of who had the directory made (node_part_clear): nobody else can know that it does not become
- *    a checkpoint.
+ *  - What failed is deleted only by order of who had the directory made (node_part_clear): nobody else can know that it
+ *    does not become a checkpoint.
  *
- * DATA: files are written while their slots are still being filled, as far as these are; packed where that is wanted and pays
- * (checkpoint/node_part_compress.c), each when all of it is there. A file that is as in the previous checkpoint (checkpoint/previous.h)
- * is linked to it instead. That is known once the digests are there; until then a file that had not changed in the previous checkpoint
- * either stands back, and the others are written.
+ * DATA: files are written while their slots are still being filled, as far as these are. If that is wanted and pays, a
+ * file is packed (checkpoint/node_part_compress.c), when all of it is there. A file that is as in the previous checkpoint
+ * (checkpoint/previous.h) is linked to it instead. That is known once the digests are there; until then a file that had
+ * not changed in the previous checkpoint either stands back, and the others are written.
  *
  * NOTICE: when a file was packed, or a packed one linked, a file is written that makes PyTorch's reader refuse the
  * directory. It does not see packed files, and would leave holes where they are.

@@ -1,6 +1,6 @@
-/* Read-back: a committed checkpoint is read from storage and compared with its digests, on a worker; damage is repaired where an
- * intact copy exists, in memory or in another checkpoint (store/check/repair.h), and read once more. The result is marked in the store
- * (HEALTH.json). */
+/* Read-back: a committed checkpoint is read from storage and compared with its digests, on a worker. Damage is repaired
+ * if an intact copy exists, in memory or in another checkpoint (store/check/repair.h), and read once more. The result is
+ * marked in the store (HEALTH.json). */
 #ifndef CKPTD_CHECKPOINT_READBACK_H
 #define CKPTD_CHECKPOINT_READBACK_H
 
@@ -12,7 +12,8 @@ struct meter;
 struct pool;
 struct verify_item;
 
-/* rc 0: it is whole; err then is empty, or says what had to be repaired. -EBADMSG: it is damaged. Others: it could not be read. */
+/* rc 0: it is whole; err then is empty, or says what had to be repaired. -EBADMSG: it is damaged. Others: it could not be
+ * read. */
 typedef void readback_fn(void *arg, struct step_id id, int rc, const struct err *err);
 
 /* What the loop tells the one who reads. */

@@ -2,7 +2,7 @@
  * one, read-back.
  * May know: runtime, arena.
  * Invariants: a directory gets the name of the checkpoint once, after MANIFEST.json and every byte and name that
- * MANIFEST.json vouches for are fsynced; no failed fsync is retried under the same name. */
+ * MANIFEST.json vouches for are fsynced. No failed fsync is retried under the same name. */
 #ifndef CKPTD_CHECKPOINT_ROOM_H
 #define CKPTD_CHECKPOINT_ROOM_H
 

@@ -1,15 +1,15 @@
-/* The net, one of the three interfaces through which the state machines see the world (disk, net, clock): the nodes of a
- * cluster, messages between their daemons, and one-sided copies between their memories. Implementations: net/ (TLS,
- * libfabric) and tests/sim/net_sim.c, chosen at link time.
+/* The net, one of the three interfaces through which the state machines see the world (disk, net, clock). It has the
+ * nodes of a cluster, messages between their daemons, and one-sided copies between their memories. Implementations: net/
+ * (TLS, libfabric) and tests/sim/net_sim.c, chosen at link time.
  *
  * Nodes are entries of the roster (cluster/roster.h) and are named by their index in it. A session with a node is there
  * while both daemons have proved to each other that they hold the cluster key and have heard of each other within the
- * limit. It begins with `up` and ends with `down`. Within it messages arrive once, whole and in order, or it ends;
- * nothing of an earlier session arrives in a later one, and what was exposed to the node is withdrawn with it. With
- * ourselves there is none.
+ * limit. It begins with `up` and ends with `down`. Within it messages arrive once, whole and in order, or it ends.
+ * Nothing of an earlier session arrives in a later one. What was exposed to the node is withdrawn when the session ends.
+ * With ourselves there is none.
  *
- * A session that nobody uses is parked: it goes on without a connection, until one side wants something of the other one. Until then
- * nobody but the node's neighbours knows at once that it is lost.
+ * A session that nobody uses is parked: it goes on without a connection, until one side wants something of the other one.
+ * Until then nobody but the node's neighbours knows at once that it is lost.
  *
  * Threads: a struct net belongs to the loop's thread, and calls back from net_poll() alone. */
 #ifndef CKPTD_CLUSTER_NET_H
@@ -38,9 +38,9 @@ enum {
 	NET_CLOCKS = 8,            /* the next ones in the roster that there is a session with */
 };
 
-/* Files with which a node proves that it belongs to the cluster: the cluster key (docs/explanation/security.md), and the
- * one before it while it is changed (NULL: none), or, where that is NULL, the node's own certificate, its key, and those
- * of the authorities that are believed, in PEM. */
+/* Files with which a node proves that it belongs to the cluster. Either the cluster key (docs/explanation/security.md),
+ * and the one before it while it is changed (NULL: none). Or, if there is no key (NULL), the node's own certificate, its
+ * key, and the certificates of the authorities that are believed, in PEM. */
 struct net_credentials {
 	const char *key, *key_old, *cert, *cert_key, *ca;
 };
@@ -66,7 +66,8 @@ struct net_config {
 	uint64_t peer_timeout_ns; /* silence after which a session ends; heartbeats are sent four times as often */
 };
 
-/* What a node answered when it was asked for the time of day. It may lie, but for the round trip, which nobody can make shorter. */
+/* What a node answered when it was asked for the time of day. It may lie, but for the round trip, which nobody can make
+ * shorter. */
 struct net_clock {
 	uint64_t round_trip_ns;
 	int64_t ahead_ns; /* of our clock, give or take half the round trip; never INT64_MIN */
@@ -81,14 +82,13 @@ struct net_events {
 	void (*message)(void *arg, unsigned node, uint16_t type, const void *body, size_t len);
 	void (*clock)(void *arg, unsigned node, const struct net_clock *clock); /* see net_ask_clocks() */
 	void *arg;
-	/* Whether it matters here that a loss of the node is known at once, though nothing has been said to each other
-	 * for a while: then the session keeps its connection. What makes it matter is said in a message. NULL: it never
-	 * does. */
+	/* Whether a loss of the node must be known here at once, although nothing was said for a while. Then the session
+	 * keeps its connection. What makes it matter is said in a message. NULL: it never does. */
 	bool (*minds)(void *arg, unsigned node);
 };
 
-/* Opens the endpoints and begins to look for all other nodes, for ever. -EINVAL, -EACCES (others may read the key file), -ENODATA (the
- * provider is not here), -EADDRINUSE, … with a sentence. */
+/* Opens the endpoints and begins to look for all other nodes, for ever. -EINVAL, -EACCES (others may read the key file),
+ * -ENODATA (the provider is not here), -EADDRINUSE, … with a sentence. */
 int net_new(const struct net_config *config, const struct net_events *events, struct net **out, struct err *err);
 /* Reads the credentials anew, from the same files or others: for sessions that begin from now on; those that stand stay.
  * After an error all is as it was. */
@@ -108,7 +108,8 @@ int net_poll(struct net *net);
 bool net_is_up(const struct net *net, unsigned node);
 /* The same, and no hearsay: it has a connection. */
 bool net_is_open(const struct net *net, unsigned node);
-/* So many nodes that this one has asked for an answer have not given one for a quarter of the limit, and are not lost yet. */
+/* So many nodes that this one has asked for an answer have not given one for a quarter of the limit, and are not lost
+ * yet. */
 unsigned net_silent(const struct net *net);
 /* If the session is parked, the node is called. */
 void net_touch(struct net *net, unsigned node);
@@ -117,8 +118,8 @@ uint64_t net_session(const struct net *net, unsigned node);
 /* clock_now() of the last that was heard in the session that ended; in `down`, for that node. */
 uint64_t net_heard(const struct net *net, unsigned node);
 
-/* Copies the body. -ENOTCONN: no session; -ENOBUFS: the queue is full, the caller decides; -EMSGSIZE; -ENOMEM. A message that was taken
- * arrives, or the session ends. */
+/* Copies the body. -ENOTCONN: no session; -ENOBUFS: the queue is full, the caller decides; -EMSGSIZE; -ENOMEM. A message
+ * that was taken arrives, or the session ends. */
 int net_send(struct net *net, unsigned node, uint16_t type, const struct wbuf *body);
 /* The same, and takes a hold in place of a copy. */
 int net_send_body(struct net *net, unsigned node, uint16_t type, struct net_body *body);
@@ -141,20 +142,21 @@ struct net_ticket {
 int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum net_access access,
 	       struct net_region **out, struct err *err);
 struct net_ticket net_region_ticket(const struct net_region *region);
-/* When it returns no node reaches the memory any more, whatever was in flight. Where copies go by RDMA, a node that is at
- * it is asked to stop; where that takes longer than NET_WITHDRAW_MS the way of its copies is cut: those in flight between
- * us, in both directions, fail with -ECONNRESET, the session goes on. NULL is allowed; so is a region whose session is
- * gone. */
+/* When it returns no node reaches the memory any more, whatever was in flight. Where copies go by RDMA, a node that is
+ * copying is asked to stop. If that takes longer than NET_WITHDRAW_MS, the connection of its copies is cut. Copies in
+ * flight between us, in both directions, fail with -ECONNRESET, and the session goes on. NULL is allowed; so is a region
+ * whose session is gone. */
 void net_withdraw(struct net_region *region);
 
-/* Announces local memory that copies start from or end in, where the provider wants that: a token, 0 where it does not; -errno is not
- * fatal. */
+/* Announces local memory that copies start from or end in, where the provider wants that: a token, 0 where it does not;
+ * -errno is not fatal. */
 int net_register(struct net *net, void *base, uint64_t size);
 void net_unregister(struct net *net, int token);
 
 enum net_kind { NET_WRITE = 1, NET_READ };
 
-/* A copy between our memory and a region of the node. WRITE is done when the bytes stand in the other's memory (delivery complete). */
+/* A copy between our memory and a region of the node. WRITE is done when the bytes stand in the other's memory (delivery
+ * complete). */
 struct net_op {
 	enum net_kind kind;
 	unsigned node;
@@ -174,12 +176,12 @@ struct net_op {
 	uint64_t session, issued, moved;
 	unsigned in_flight;
 };
-/* Never fails: what cannot be started is completed with an error at the next poll. Large copies go in parts of NET_CHUNK, at most NET_DEPTH
- * in flight to a node, shared fairly among its copies. */
+/* Never fails: what cannot be started is completed with an error at the next poll. Large copies go in parts of NET_CHUNK,
+ * at most NET_DEPTH in flight to a node, shared fairly among its copies. */
 void net_submit(struct net *net, struct net_op *op);
 
-/* Asks NET_CLOCKS nodes at most, of those with a connection, for the time of day, each of which has answered what it was
- * asked before; what they answer comes by `clock`. */
+/* Asks NET_CLOCKS nodes at most, of those with a connection, for the time of day. Only nodes that have answered the last
+ * question are asked. Their answers come by `clock`. */
 void net_ask_clocks(struct net *net);
 
 struct net_counts {

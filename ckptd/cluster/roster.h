@@ -7,8 +7,8 @@
  *
  * Without a registry the first node coordinates all jobs that are spread over nodes. Labels name what fails together.
  *
- * Or it is open: then nodes stand in the registry (cluster/member.h), come and go while the daemon runs, and have the
- * number that the registry gave them, which no other node ever gets. Of one that is gone its name is left. */
+ * Or it is open: then nodes stand in the registry (cluster/member.h), and come and go while the daemon runs. Each has the
+ * number that the registry gave it, which no other node ever gets. Of one that is gone its name is left. */
 #ifndef CKPTD_CLUSTER_ROSTER_H
 #define CKPTD_CLUSTER_ROSTER_H
 

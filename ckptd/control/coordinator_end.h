@@ -5,7 +5,7 @@
  *
  * The record says which plan was the last. A coordinator that begins reads it, and tells those who follow that plan that
  * all is over (control/membership_ended.c), in place of waiting for ranks that have finished. What was asked of the job
- * goes from the record with it. A job whose world does not change has no plan, and needs no record of its end: each of
+ * goes from the record with it. A job whose world does not change has no plan, and needs no record of its end. Each of
  * its launchers ends by itself, and what is said again is answered again. */
 #ifndef CKPTD_CONTROL_COORDINATOR_END_H
 #define CKPTD_CONTROL_COORDINATOR_END_H

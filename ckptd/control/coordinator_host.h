@@ -6,8 +6,8 @@
  * of the same content. A message that the net does not take ends the session: after that both sides say again what holds.
  *
  * The epoch of a job that is spread, its plan, which nodes are drained, and its end, are recorded
- * (control/epoch_record.h) before anybody is told of them; a host that begins, also after a restart of its daemon, begins
- * with an epoch that was never given out, so that whoever was there has to join again. */
+ * (control/epoch_record.h) before any node is told of them. A host that begins, also after a restart of its daemon,
+ * begins with an epoch that was never given out. So all nodes have to join again. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HOST_H
 #define CKPTD_CONTROL_COORDINATOR_HOST_H
 
@@ -25,7 +25,8 @@ void host_order(struct control *control, bool spread, uint32_t node, const struc
 int host_remake(struct control *control, const char *job, uint32_t world, bool spread, struct err *err);
 /* A node joins, and no host can be made for it, or no plan for what it offers: it tries again. */
 void host_refuse(struct control *control, uint32_t node, const char *job, int rc, const char *why);
-/* There is a new plan, or something was asked: it is recorded, and then membership_recorded() or membership_asked_recorded() is called. */
+/* There is a new plan, or something was asked: it is recorded, and then membership_recorded() or
+ * membership_asked_recorded() is called. */
 void host_record(struct control *control, const char *job);
 /* From now on a node can only join by the plan that holds. */
 void host_invalidate_plan(struct control *control, const char *job, uint32_t plan);
@@ -47,10 +48,11 @@ void hosts_node_down(struct control *control, uint32_t node, int rc, const char 
 void host_depose(struct control *control, const char *job);
 /* Records that could not be written are tried again. */
 void hosts_tick(struct control *control, uint64_t now);
-/* A worker reads for one of them, which must stay until it has ended; or the end of its job is about to be on record, and
- * nobody else knows of it. */
+/* A worker reads for one of them, which must stay until the worker has ended. Or the end of its job is about to be on
+ * record, and nobody else knows of it. */
 bool hosts_at_work(const struct control *control);
-/* Of jobs on several nodes: their directories are left as they are, since the daemon ends and what they wait for does not come. */
+/* Of jobs on several nodes: their directories are left as they are, since the daemon ends and what they wait for does not
+ * come. */
 void hosts_abandon(struct control *control);
 /* The same of one job, wherever its ranks are. */
 void host_leave_directories(struct control *control, const char *job);

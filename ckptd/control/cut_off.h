@@ -1,14 +1,15 @@
-/* Cut off: a coordinator that reaches the registry, and not the nodes of its job. Its lease goes on, so nobody else would ever be elected.
+/* Cut off: a coordinator that reaches the registry, and not the nodes of its job. Its lease goes on, so nobody else would
+ * ever be elected.
  *
  *	jobs/JOB/cut-off/NODE    "TERM RANKS REACHED": the node has so many ranks of the job, and no session with the
  *	                         coordinator of that term. REACHED: how many it reaches, with the ranks of other nodes
  *	                         that say the same and with which it has a session
  *
- * A node writes it under its lease when that has lasted for as long as a lease, and takes it back when it reaches the
- * coordinator, or another term has begun. A coordinator that finds a node that reaches more ranks than it does itself
- * gives way: it coordinates no more, deletes its own record, and does not try to be elected before the others have had
- * time to. Where none reaches more it stays, even if more are cut off: they are parted among themselves, and would follow
- * one another for ever. */
+ * A node writes it under its lease when that has lasted for as long as a lease. It takes the record back when it reaches
+ * the coordinator, or another term has begun. A coordinator gives way if it finds a node that reaches more ranks than
+ * itself. It coordinates no more, deletes its own record, and does not try to be elected before the others have had time
+ * to. Where none reaches more it stays, even if more are cut off: they are parted among themselves, and would follow one
+ * another for ever. */
 #ifndef CKPTD_CONTROL_CUT_OFF_H
 #define CKPTD_CONTROL_CUT_OFF_H
 

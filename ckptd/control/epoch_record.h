@@ -1,7 +1,7 @@
-/* Epoch record: which one a job can be given, and the record of what was decided: the epoch, where the job went back to,
- * which node has which ranks, what was asked of it, and that it has ended. An epoch that is used twice would make a new
- * checkpoint pass for an old one of the same name, and a writer of the past for one of today; two plans of one number,
- * two processes for the same rank. */
+/* Epoch record: which epoch a job can be given, and the record of what was decided. That is the epoch, where the job went
+ * back to, which node has which ranks, what was asked of the job, and that it has ended. If an epoch were used twice, a
+ * new checkpoint could pass for an old one of the same name, and a writer of the past for one of today. If two plans had
+ * one number, two processes could pass for the same rank. */
 #ifndef CKPTD_CONTROL_EPOCH_RECORD_H
 #define CKPTD_CONTROL_EPOCH_RECORD_H
 
@@ -15,7 +15,8 @@ struct control;
 /* There is a place for records: a registry, or a store. Else what was decided is known by who was told. */
 bool epochs_are_kept(const struct control *control);
 
-/* What is on record last, in the registry or else in the store; epoch 0: nothing. To be freed. What cannot be read is an error. */
+/* What is on record last, in the registry or else in the store; epoch 0: nothing. To be freed. What cannot be read is an
+ * error. */
 int epochs_last(struct control *control, const char *job, struct begun *last, struct err *err);
 
 struct epochs_start {
@@ -31,8 +32,8 @@ int epochs_first(struct control *control, const char *job, struct epochs_start *
 
 struct epochs_record;
 
-/* Writes that the epoch is given, and what else is in `begun`, into the registry, if there is one, and then on a worker
- * into the store: it stands there, with all names, when done is called with rc 0, from pool_poll. -ESTALE: another node
+/* Writes that the epoch is given, and what else is in `begun`: into the registry, if there is one, and then on a worker
+ * into the store. It stands there, with all names, when done is called with rc 0, from pool_poll. -ESTALE: another node
  * coordinates the job. Without a store and a registry there is nothing to write to: done is called all the same. One of a
  * job after the other, also when the one before was forgotten: what was decided last stands at the end. Takes the plan
  * and what was asked, in any case. -ENOMEM, and what registry_commit() says. */

@@ -7,8 +7,8 @@
  *	                   │ it is back    the node is lost: what was said to it meanwhile is
  *
  * All of it ends within peer-timeout. Answers count only of nodes that were asked, in the sessions in which they were. A
- * node that lies about whom it reaches gets a job that it could have been elected for, and no coordinator asks before it
- * has had the job for as long as peer-timeout: so a job is not handed over more often than that.
+ * node that lies about whom it reaches gets a job that it could have been elected for. No coordinator asks before it has
+ * had the job for as long as peer-timeout. So a job is not handed over more often than that.
  *
  * Only where who coordinates is elected (control/election.h). Without a registry nobody else can. */
 #ifndef CKPTD_CONTROL_HAND_OVER_H

@@ -1,5 +1,5 @@
-/* Lemon: a node that fails again and again, which nobody has found anything wrong with. Counted is what ends an epoch
- * that all ranks of a job had entered: the node was lost, without having said goodbye, or the first of its ranks was; if
+/* Lemon: a node that fails again and again, which nobody has found anything wrong with. A failure is what ends an epoch
+ * that all ranks of a job had entered: the node was lost without a goodbye, or the first of its ranks was. It counts if
  * the job then went on.
  *
  *	ordinary ── so many failures within the window, and more than twice as many as the other nodes have on average ──► set aside

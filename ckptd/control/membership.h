@@ -5,7 +5,8 @@
  *   GATHERING ── all wanted processes are there; or enough, and the others were waited for ──► plan 1
  *   AT_WORK   ── a rank is lost for good, and no spare has room for it, or for all ranks of its node;
  *                or a node is lost, and was waited for;
- *                or at the next save (if the world can grow, or a node is to go: ranks wait in the fence for the next epoch)
+ *                or at the next save (if the world can grow, or a node is to go: ranks wait in the fence for the next
+ *                epoch)
  *             ──► SETTLING: nobody enters an epoch; the newest snapshot in memory goes to storage
  *                 ── no node has anything under way ──► the next plan
  *                 (if a node is lost: the nodes that have the snapshot write it first, and a holder of copies writes the
@@ -19,7 +20,7 @@
  * Then each node is told its part (PLAN), and joins. A node that comes back with an older plan is told the present one.
  *
  * The next coordinator reads which plan holds, and which node was given which ranks. As soon as a node follows a plan of
- * the job, the plan on record goes on: its nodes say which of their ranks they keep, and a node that has not heard of it
+ * the job, the plan on record goes on. Its nodes say which of their ranks they keep, and a node that has not heard of it
  * is told. Ranks that no node claims in time are lost.
  *
  * Without a store and a registry nothing is on record. After a restart of this daemon, the nodes decide by what they say:
@@ -110,7 +111,7 @@ int membership_drained(struct control *control, const char *job, const char *nod
 bool membership_gives_up(const struct control *control, const char *job);
 
 /* Since the last plan, or a plan that is not known here, ranks share a node with other ranks than before, and nothing was
- * saved since: what is only in memory may fit no rank. */
+ * saved since. So what is only in memory may fit no rank. */
 bool membership_parted(const struct control *control, const char *job);
 
 /* The node is set aside, or no longer is. */

@@ -110,7 +110,8 @@ void membership_hear_of_plan(struct membership *m, uint32_t node, const struct p
 /* No plan holds, and those whom it would wait for have come, or were waited for: one that is known of does, or the next
  * one is made. False: the membership is no more. */
 bool membership_gathered(struct membership *m);
-/* The node follows the plan that holds, by its number: the plan of an earlier incarnation, if the node has no rank in this one. */
+/* The node follows the plan that holds, by its number: the plan of an earlier incarnation, if the node has no rank in
+ * this one. */
 void membership_tell_apart(struct membership *m, uint32_t node);
 /* The node follows a plan that is over. */
 void membership_hear_behind(struct membership *m, uint32_t node, const struct peer_capacity *said);
@@ -121,7 +122,7 @@ void membership_tell_behind(struct membership *m);
 int membership_recall(struct membership *m, struct err *err);
 /* Somebody follows a plan of the job: the one on record holds. False: none was, or one holds already. */
 bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan);
-/* Ranks of the plan on record of a node that has said what it follows, and how many processes it has: it has yet to hear
+/* Ranks of the plan on record of a node that has said what it follows, and how many processes it has. It has yet to hear
  * of them, or cannot have them any more. */
 void membership_settle(struct membership *m, uint32_t node, const struct peer_capacity *said);
 
@@ -136,7 +137,8 @@ void membership_turn_away(const struct membership *m, uint32_t node, int rc, con
 void membership_turn_all_away(const struct membership *m, int rc, const char *text);
 /* known: the node follows the plan before this one, and knows its processes by the ranks of that. */
 void membership_tell_plan(const struct membership *m, uint32_t node, bool known);
-/* Somebody follows a plan of this number, or a later one, and all ranks are others': the plan holds under a number that nobody knows. */
+/* Somebody follows a plan of this number, or a later one, and all ranks are others': the plan holds under a number that
+ * nobody knows. */
 void membership_renumber(struct membership *m);
 /* The host of the plan is made, where that has failed. False: the membership is no more. */
 bool membership_make_host(struct membership *m);
@@ -153,7 +155,8 @@ void membership_drain_said(struct membership *m, uint32_t node, bool drained);
 /* Those on record beside the plan that holds. */
 void membership_drains_recall(struct membership *m);
 
-/* There is no store, and in the next plan, in which the world keeps its size, what is in memory fits nobody whose ranks were parted. */
+/* There is no store, and in the next plan, in which the world keeps its size, what is in memory fits nobody whose ranks
+ * were parted. */
 bool membership_parts(const struct membership *m);
 /* A change that can wait is not made as long as that is so. True: it is. */
 bool membership_unfit(struct membership *m);

@@ -5,8 +5,8 @@
  *
  * Nobody is kept from running by it: where there is nobody else, a node that is set aside gets ranks as ever.
  *
- * Failures are noted where a job is coordinated, and outlive that daemon: in the registry, one record for each node, which all
- * daemons follow; without a registry in the store, by the first node, which coordinates all jobs then. */
+ * Failures are noted where a job is coordinated, and outlive that daemon. The registry has one record for each node,
+ * which all daemons follow. Without a registry, the first node, which then coordinates all jobs, notes them in the store. */
 #ifndef CKPTD_CONTROL_SET_ASIDE_H
 #define CKPTD_CONTROL_SET_ASIDE_H
 

@@ -1,10 +1,11 @@
 /* Assignment: which rank of a job is a process of which node. A pure function of what the nodes have offered and lost.
  *
- * Launchers offer processes; as soon as as many are there as the job wants (or, for who does not want to wait any longer, as it needs at
- * least) each rank is given to a node. From then on:
+ * Launchers offer processes. Each rank is given to a node as soon as there are as many processes as the job wants. If
+ * that is not waited for any longer, as many as the job needs at least are enough. From then on:
  *
  *	a rank's process is lost for good, a node with all of them  → BROKEN: a plan is due at once
- *	   waiting nodes take the empty ranks, spares last; what then is left of the world is closed: the highest ranks go into the gaps
+ *	   waiting nodes take the empty ranks, spares last; what then is left of the world is closed: the highest ranks go
+ *	   into the gaps
  *	processes are offered while the world is smaller than wanted,
  *	   or a node is to be let go, and enough are left without it  → CHANGEABLE: a plan at the next occasion, when no step is lost by it
  *	the same, and too few would be left                           → ENDING: nothing can be planned that the job could go on with
@@ -13,11 +14,12 @@
  * spares come before it. Until a spare is there, or node-wait is over, a world that would need it does not begin. What
  * has ranks there goes on.
  *
- * A sound process always goes on, and with its rank, unless that rank is beyond the end of the new world: then it is in one of the
- * gaps. No plan moves fewer. Where all nodes have equally many processes, and come and go whole, each has a block of consecutive ranks.
+ * A sound process always goes on, and with its rank, unless that rank is beyond the end of the new world: then it is in
+ * one of the gaps. No plan moves fewer. Where all nodes have equally many processes, and come and go whole, each has a
+ * block of consecutive ranks.
  *
- * What the ranks of a node hold alike is divided among them, so that what is in memory is of use to those alone who share
- * a node with the same ranks as before. As long as the world keeps its size, the ranks of a lost node therefore stay
+ * The ranks of a node divide among them what they hold alike. So what is in memory is of use only to ranks that share a
+ * node with the same ranks as before. As long as the world keeps its size, the ranks of a lost node therefore stay
  * together where one node, which has none, has room for all of them. Where memory is all that there is (whole) sound
  * processes, too, are let go for that: with the one of their node that is lost. */
 #ifndef CKPTD_COORDINATOR_ASSIGNMENT_H
@@ -75,15 +77,15 @@ void assignment_recall(struct assignment *assignment, uint32_t number, uint32_t 
 void assignment_take_up(struct assignment *assignment, uint32_t node);
 /* The same, and we know only which plan it was and how large its world. */
 void assignment_adopt(struct assignment *assignment, uint32_t number, uint32_t world);
-/* The node's processes have these ranks of the plan that holds, as far as nobody else has them; those that it had besides
- * are lost, and it does not replace them. */
+/* The node's processes have these ranks of the plan that holds, as far as no other node has them. Its other ranks are
+ * lost, and it does not replace them. */
 void assignment_claim(struct assignment *assignment, uint32_t node, const uint32_t *ranks, uint32_t n);
 /* Of some ranks of a plan that was recalled or adopted, no node has said yet whether it keeps them. */
 bool assignment_unclaimed(const struct assignment *assignment);
 /* Ranks that the node had last, those included whose process is lost. */
 uint32_t assignment_home(const struct assignment *assignment, uint32_t node);
-/* The node can have so many processes in all; 0: it takes part no longer. If that is less than it has, those with the highest ranks are
- * lost. A spare is taken only where nobody else is left. */
+/* The node can have so many processes in all; 0: it takes part no longer. If that is less than it has, those with the
+ * highest ranks are lost. A spare is taken only where nobody else is left. */
 void assignment_offer(struct assignment *assignment, uint32_t node, uint32_t processes, bool spare);
 /* It is to be let go, or is not any more. */
 void assignment_leave(struct assignment *assignment, uint32_t node, bool leaving);
@@ -97,7 +99,8 @@ uint32_t assignment_next_world(const struct assignment *assignment);
 /* The next plan would leave the world as large as it is, and each rank with those that it has shared a node with, and
  * nobody else. False also where that is not known, or there is no memory to find it out. */
 bool assignment_keeps(const struct assignment *assignment);
-/* Gives every rank to a node: world, node and was are new. -EAGAIN: fewer processes than the job needs at least, nothing has changed. */
+/* Gives every rank to a node: world, node and was are new. -EAGAIN: fewer processes than the job needs at least, nothing
+ * has changed. */
 int assignment_plan(struct assignment *assignment);
 
 #endif

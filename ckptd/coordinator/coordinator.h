@@ -74,22 +74,22 @@ struct coord_survey {
  *
  * RESUME: the job goes on in its epoch, and what was reported of saves is reported anew. ADOPT: the job is in this epoch,
  * and no rank has to be told; with the flag its ranks go on in it. RAISE: freeze what is shown, poison what is not
- * complete, then tell the ranks; with the flag the rank whose loss ended the last epoch that all had entered, whatever
+ * complete, then tell the ranks. With the flag: the rank whose loss ended the last epoch that all had entered, whatever
  * has raised it since. RANK_WANTED: the rank is wanted anew; the epoch stays. REJECT: those of its ranks that wait to
  * enter cannot. JOINED: all have entered. FINISH_STATE: where a node that has finished stands.
- * LOOK: what there is to restore (RESTORE_CANDIDATES). RESTORE_FETCH: bring it into the slots of this node's ranks (FETCHED). RESTORED,
- * REFUSE: how that ended.
- * LEVEL, FAIL: what has become of a save. COMPARE: tell of these replicas in a snapshot (COMPARED). COPY: make copies of this node's
- * part on other nodes (REACHED, or UNCOPIED); those of an earlier one may go. PIN_REPLICATED: it was shown as replicated,
- * perhaps when this node was not there: what there is of it stays until a newer one is, what is older may go; whether it has all its
- * copies now, nobody says. SKIP: it stays in memory, and why. WRITE: the directory is there, the node writes its part into it
- * (PREPARED), also if it has been writing, or has written, into that of another coordinator; with the flag a checkpoint is in it, which is
- * compared. CLEAR: what the node wrote of a save that has failed is
- * deleted, unless the flag says that it is to be kept (CLEARED).
+ * LOOK: what there is to restore (RESTORE_CANDIDATES). RESTORE_FETCH: bring it into the slots of this node's ranks
+ * (FETCHED). RESTORED, REFUSE: how that ended.
+ * LEVEL, FAIL: what has become of a save. COMPARE: tell of these replicas in a snapshot (COMPARED). COPY: make copies of
+ * this node's part on other nodes (REACHED, or UNCOPIED); those of an earlier one may go. PIN_REPLICATED: it was shown as
+ * replicated, perhaps when this node was not there. What there is of it stays until a newer one is replicated, and older
+ * ones may go. Whether it has all its copies now, nobody says. SKIP: it stays in memory, and why. WRITE: the directory is
+ * there, and the node writes its part into it (PREPARED), also if it has written into the directory of another
+ * coordinator. With the flag a checkpoint is in it, which is compared. CLEAR: what the node wrote of a save that has
+ * failed is deleted, unless the flag says that it is to be kept (CLEARED).
  * SCHEDULE: which steps are saved, of those behind the last one.
- * STANDSTILL: all ranks of the job stand still, and which one the others wait for; or they do no longer. It changes nothing.
- * STRAGGLERS: which ranks and nodes are late again and again, after each round that was judged. It changes nothing.
- * SPILL: a node, also one without ranks, has its part in bringing to storage what is only in memory (SPILLED). */
+ * STANDSTILL: all ranks of the job stand still, and which one the others wait for; or they do no longer. It changes
+ * nothing. STRAGGLERS: which ranks and nodes are late again and again, after each round that was judged. It changes
+ * nothing. SPILL: a node, also one without ranks, has its part in bringing to storage what is only in memory (SPILLED). */
 struct coord_orders {
 	void *arg;
 	/* order is read before it returns. */
@@ -116,7 +116,8 @@ int coord_new(const char *job, uint32_t world, uint32_t nnodes, uint32_t epoch, 
 void coord_withhold(struct coord *c);
 /* Where the job went back to under an earlier incarnation of the coordinator; to be said before any node joins. */
 void coord_recall_rollbacks(struct coord *c, const struct rollbacks *back);
-/* The epoch was entered, and is on record: it goes on if all ranks of the world come that are in it (coordinator/resume.c). */
+/* The epoch was entered, and is on record: it goes on if all ranks of the world come that are in it
+ * (coordinator/resume.c). */
 void coord_resume(struct coord *c);
 /* They do not: the next one begins. No effect when all have come. */
 void coord_resume_give_up(struct coord *c, const char *why);
@@ -142,10 +143,10 @@ bool coord_has_finished(const struct coord *c, uint32_t node);
  * have copied when the epoch is raised fails everywhere: what a rank copies after another one has left the collectives is
  * garbage, however complete it looks. REACHED: the node's part of a save has come to LEVEL_CAPTURED, REPLICATED or
  * VERIFIED. Again and again does no harm. REPLICA_DIGESTS: what the node's ranks hold alike with others, before its part
- * has reached LEVEL_CAPTURED. COMPARED: what was asked where it differs (coordinator/divergence.h).
- * UNCOPIED: copies of the node's part could not be made. Should they be after all (REACHED) before others are ordered, it is not too late.
- * READY, SKIPPED: the node of rank 0 decides what is written, and in which order (save/save_policy.h): its turn has come, or it stays in
- * memory. What has stayed may still have its turn later.
+ * has reached LEVEL_CAPTURED. COMPARED: what was asked where it differs (coordinator/divergence.h). UNCOPIED: copies of
+ * the node's part could not be made. Should they be after all (REACHED) before others are ordered, it is not too late.
+ * READY, SKIPPED: the node of rank 0 decides what is written, and in which order (save/save_policy.h): its turn has come,
+ * or it stays in memory. What has stayed may still have its turn later.
  * PREPARED: the node's part is written. FAILED, of another epoch, too, while it is being written: the node's part has
  * failed: the save fails everywhere.
  * LEFT_OUT: a rank of the node had no free slot for the step, and goes on without it.
@@ -168,17 +169,19 @@ void coord_invalidate_plan(struct coord *c, const char *why);
 /* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */
 void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
 
-/* The job goes back: a new epoch begins, in which, and in all later ones, what is newest is looked for among what is as old as that, and
- * what is saved from then on. Who asked in an epoch before the last rollback changes nothing: several may ask for the same reason. */
+/* The job goes back, and a new epoch begins. From then on, the newest step is looked for among those that are as old as
+ * that, and those that are saved later. Who asked in an epoch before the last rollback changes nothing: several may ask
+ * for the same reason. */
 void coord_rollback(struct coord *c, struct coord_from from, const struct wire_rollback *to);
 
-/* The world is about to change: if it has been entered, a new epoch begins, and until coord_release nobody enters it. What cannot be
- * written, since a node that has a part of it is not there, fails at once. */
+/* The world is about to change: if it has been entered, a new epoch begins, and until coord_release nobody enters it.
+ * What cannot be written, since a node that has a part of it is not there, fails at once. */
 void coord_hold(struct coord *c, const char *why);
 /* It does not change after all. */
 void coord_release(struct coord *c);
-/* Of a world that is held, and lacks nodes: the newest snapshot of which every part stands in some memory is written to storage, unless
- * something newer is there. Nothing happens while it runs, or cannot begin: the epoch is not recorded yet. */
+/* Of a world that is held, and lacks nodes: the newest snapshot of which every part stands in some memory is written to
+ * storage, unless something newer is there. Nothing happens while it runs, or cannot begin: the epoch is not recorded
+ * yet. */
 void coord_spill_begin(struct coord *c);
 /* Who was asked what there is does not answer in time. No effect when more than that has happened. */
 void coord_spill_give_up(struct coord *c);

@@ -1,8 +1,9 @@
-/* Candidates: what there is of a job's steps when it restores, and which of them is the newest that can be had: all of
- * its ranks can get their part, out of their own node's memory, from a node that holds a copy, or from storage. What
- * could not be had after all is passed over.
+/* Candidates: what there is of a job's steps when it restores, and which of them is the newest that can be had. That is
+ * so if all ranks can get their part: out of their own node's memory, from a node that holds a copy, or from storage.
+ * What could not be had after all is passed over.
  *
- * Everything that is entered here was complete on every rank: a snapshot is in memory, and is copied, only as such (coordinator/copy.c). */
+ * Everything that is entered here was complete on every rank: a snapshot is in memory, and is copied, only as such
+ * (coordinator/copy.c). */
 #ifndef CKPTD_COORDINATOR_RESTORE_CANDIDATES_H
 #define CKPTD_COORDINATOR_RESTORE_CANDIDATES_H
 

@@ -12,8 +12,8 @@
  *	node     the median of its ranks, the lower  the median of the other nodes
  *	         one of two
  *
- * So a rank is named only where it stands out at home too. Is more than half of a node late, then the node is; a node with one rank is not
- * judged, its rank is.
+ * So a rank is named only where it stands out at home too. Is more than half of a node late, then the node is; a node
+ * with one rank is not judged, its rank is.
  *
  * Single steps are no measure: on clusters the 99th percentile of steps is two to three times the median. Of each rank
  * and node the logarithms of that ratio are summed up over the rounds, each less SLACK, and never below 0: the cumulative
@@ -25,8 +25,8 @@
  *	quiet ── sum ≥ LIMIT ──► late            a new epoch, or a node that has other ranks: all begin anew
  *	      ◄── sum = 0 ─────
  *
- * Compared are ranks that keep flight records, and enter about as many collectives as the median one: who tells of none, or has another
- * part in the job, could not be told from one that never waits. */
+ * Only ranks are compared that keep flight records, and enter about as many collectives as the median one. A rank that
+ * tells of none, or has another part in the job, looks like one that never waits. */
 #ifndef CKPTD_COORDINATOR_STRAGGLING_H
 #define CKPTD_COORDINATOR_STRAGGLING_H
 

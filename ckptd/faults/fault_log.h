@@ -1,5 +1,5 @@
-/* Fault log: the faults on purpose of this incarnation of the daemon, in a ring, and where each is told: the daemon's
- * log, the span log, the events of the catalog, the status. Belongs to the loop's thread. */
+/* Fault log: the faults on purpose of this incarnation of the daemon, in a ring. Each is told in the daemon's log, the
+ * span log, the events of the catalog, and the status. Belongs to the loop's thread. */
 #ifndef CKPTD_FAULTS_FAULT_LOG_H
 #define CKPTD_FAULTS_FAULT_LOG_H
 

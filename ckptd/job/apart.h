@@ -4,7 +4,7 @@
  *
  * Which nodes a job has only its coordinator knows: so any node that this one misses counts. It is missed for as long as
  * peer-timeout at most: then it is lost, and if the job had ranks there, its next epoch begins. Connections of ranks may
- * stand still for as long again as the way between them was cut; more than half of peer-timeout is over when a node is
+ * stand still for as long again as the way between them was cut. More than half of peer-timeout is over when a node is
  * known to be missed. */
 #ifndef CKPTD_JOB_APART_H
 #define CKPTD_JOB_APART_H

@@ -20,8 +20,8 @@ void member_joined(struct job *job, const struct wire_joined *joined);
 /* Barriers whose deadline has passed are answered with who is missing. */
 void member_expire(struct job *job, uint64_t now);
 
-/* Takes what the rank registers, in place of its last table (job/arenas.c): counted towards the memory limit (-ENOMEM says what it needs),
- * decoded, unless the rank's arena was made for the same one, and checked. */
+/* Takes what the rank registers, in place of its last table (job/arenas.c). It is counted towards the memory limit
+ * (-ENOMEM says what it needs), and checked. It is decoded unless the rank's arena was made for the same table. */
 int job_take_table(struct rank *rank, const void *data, size_t len, struct err *err);
 /* The arenas of all ranks (job/arenas.c): those that fit the tables are kept, others are made. */
 int job_make_arenas(struct job *job, struct err *err);

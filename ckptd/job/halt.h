@@ -38,8 +38,8 @@ void halt_joined(struct job *job);
 void halt_durable(struct job *job);
 /* The coordinator cannot be reached any more. */
 void halt_apart(struct job *job);
-/* How long the job is expected to need from being asked until it has ended: a step and a save, each twice as long as 99% of them were,
- * and a few seconds. */
+/* How long the job is expected to need from the request until its end. That is a step and a save, each at twice its 99th
+ * percentile, and a few seconds. */
 uint64_t halt_need(const struct job *job);
 
 #endif

@@ -3,9 +3,9 @@
  * schedule, this node tells the coordinator what it would take for one; the coordinator takes the first that it is told,
  * for all nodes.
  *
- * Measured: steps, by what the ranks ask; what a save keeps training from, by the ranks; how long a save takes until it is captured,
- * replicated, durable (save/save_stats.h); losses by where the state came back from (restore/recovery_log.h). What was not measured yet is
- * assumed, and said so. Belongs to the loop's thread. */
+ * This is measured. Steps, by what the ranks ask. How long a save keeps training waiting, by the ranks. How long a save
+ * takes until it is captured, replicated, durable (save/save_stats.h). Losses, by where the state came back from
+ * (restore/recovery_log.h). What was not measured yet is assumed, and said so. Belongs to the loop's thread. */
 #ifndef CKPTD_JOB_INTERVAL_H
 #define CKPTD_JOB_INTERVAL_H
 

@@ -1,8 +1,8 @@
 /* Job: the ranks of one training job on this node, their barriers, and its epoch.
  *
- * An epoch is a period in which the same processes take part. It is raised when one of them is lost or a new one wants in:
- * first in the arenas (so that begin, fence and wait refuse), then snapshots that are not complete on every rank are given
- * up, then everybody is told. All join again, restore, and go on.
+ * An epoch is a period in which the same processes take part. It is raised when one of them is lost or a new one wants
+ * in. First it is raised in the arenas, so that begin, fence and wait refuse. Then snapshots that are not complete on
+ * every rank are given up. Then everybody is told. All join again, restore, and go on.
  *
  *   rank: ABSENT → CONNECTED → REGISTERED → JOINED → LEFT (said goodbye)
  *                  ◄──────── lost: ABSENT (process gone)          JOINED → REGISTERED when the epoch is raised */
@@ -150,17 +150,19 @@ void job_mark(struct rank *rank, uint32_t seq, const struct wire_mark *m);
 void job_init_marks(struct job *job);
 /* An arena comes back from a rank or a launcher; fd is taken over. */
 int job_return(struct job *job, uint32_t rank, int fd, struct err *err);
-/* An arena that the service manager held while no daemon was there, of the rank and world that `hello` names; fd is taken over. Its job
- * is there again, without any process. */
+/* An arena that the service manager held while no daemon was there, of the rank and world that `hello` names; fd is taken
+ * over. Its job is there again, without any process. */
 int job_retake(struct jobs *jobs, const struct wire_hello *hello, int fd, struct err *err);
 /* From the launcher: a process that it has started (pidfd taken over; -1: none) or that has ended. */
 void job_spawned(struct job *job, uint32_t rank, pid_t pid, int pidfd);
 void job_exited(struct job *job, uint32_t rank, pid_t pid, int status);
 void job_stop(struct job *job);
-/* The world changes at the next save: ranks wait in the fence of a save of a step later than this one; UINT64_MAX: they do not. */
+/* The world changes at the next save: ranks wait in the fence of a save of a step later than this one; UINT64_MAX: they
+ * do not. */
 void job_pause(struct job *job, uint64_t after);
 
-/* Another world wants to begin: without any process the job ends here as soon as what is newest in its memory is on storage. */
+/* Another world wants to begin: without any process the job ends here as soon as what is newest in its memory is on
+ * storage. */
 void job_yield(struct job *job);
 /* Its ranks have finished in this epoch, so that what a process of an earlier world has left here is of no use. This says
  * nothing of a later incarnation of the job. */
@@ -173,8 +175,8 @@ bool job_alive(const struct job *job);
 bool job_idle(const struct job *job);
 void job_free(struct job *job);
 
-/* The service manager holds the rank's arena, too, as soon as it is ready; or no longer. When the daemon ends nothing is dropped: the
- * next one takes it from there. */
+/* The service manager holds the rank's arena, too, as soon as it is ready; or no longer. When the daemon ends nothing is
+ * dropped: the next one takes it from there. */
 void job_keep_arena(struct rank *rank);
 void job_drop_arena(struct rank *rank);
 /* Bytes of the arenas that it holds. */

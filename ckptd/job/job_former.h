@@ -1,5 +1,5 @@
-/* What a job does with what former ranks have left (restore/former.h): it has a list of them, adds what its own ranks leave, gives arenas
- * back to ranks that fit them, and lets go what is not needed any more. */
+/* What a job does with what former ranks have left (restore/former.h). It has a list of them, and adds what its own ranks
+ * leave. It gives arenas back to ranks that fit them, and lets go what is not needed any more. */
 #ifndef CKPTD_JOB_JOB_FORMER_H
 #define CKPTD_JOB_JOB_FORMER_H
 
@@ -15,8 +15,9 @@ struct job;
 int former_ready(struct job *job, struct err *err);
 /* Other tables than the arenas' have come, and what makes way for them is not known yet. */
 bool former_checks(struct job *job);
-/* The ranks have said goodbye, but have neither gone on from what is in their arenas only nor saved anything since they came, as after a
- * restore that was refused: their goodbye ends nothing, and others may come for it until `linger` is over. tell: log it. */
+/* The ranks have said goodbye, but have neither gone on from what is in their arenas only nor saved anything since they
+ * came, as after a restore that was refused. Their goodbye ends nothing, and others may come for it until `linger` is
+ * over. tell: log it. */
 bool former_waits(struct job *job, bool tell);
 /* The newest of them is on storage, or there is none. -EAGAIN: it is being written. Else it cannot be, and why. */
 int former_store(struct job *job, struct err *err);

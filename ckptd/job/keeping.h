@@ -1,6 +1,6 @@
-/* Keeping: a plan gives the job another world, or this node other ranks. What the old ranks have complete in memory, and
- * nobody has on storage, is kept with the copies that are held for others (replication/replication.h), so that the new
- * ranks find it wherever they are. */
+/* Keeping: a plan gives the job another world, or this node other ranks. A snapshot that the old ranks have complete in
+ * memory, and that is not on storage, is kept. It is kept with the copies for others (replication/replication.h), so that
+ * the new ranks find it wherever they are. */
 #ifndef CKPTD_JOB_KEEPING_H
 #define CKPTD_JOB_KEEPING_H
 

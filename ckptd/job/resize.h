@@ -51,7 +51,8 @@ struct resize {
 	struct repeat placeless; /* why it has none */
 };
 
-/* From the launcher. -EINVAL, -EBUSY: not what a launcher of this job can offer. -EAGAIN: not yet; what is in its way comes to an end. */
+/* From the launcher. -EINVAL, -EBUSY: not what a launcher of this job can offer. -EAGAIN: not yet; what is in its way
+ * comes to an end. */
 int resize_offer(struct job *job, uint32_t seq, const struct wire_offer *offer, struct err *err);
 /* It is gone, with its processes. */
 void resize_abandoned(struct job *job);
@@ -75,14 +76,16 @@ void resize_dismiss(const struct job *job);
 /* Goes on when it can; every tick. */
 void resize_tick(struct job *job);
 
-/* Answers a request of a process that does not know its place yet. False: it does, or so its table says (NULL: it brings none). */
+/* Answers a request of a process that does not know its place yet. False: it does, or so its table says (NULL: it brings
+ * none). */
 bool resize_tell(struct rank *rank, uint32_t seq, const struct registration *table);
-/* The process had a rank here, and a plan took it away: it is on its way out, and not to be taken for who has the next
- * rank of that number. */
+/* The process had a rank here, and a plan took it away. It is on its way out, and must not pass for the process that has
+ * that rank next. */
 bool resize_let_go(const struct job *job, int pid);
 /* The launcher has started it, whoever had that number before. */
 void resize_started(struct job *job, int pid);
-/* A process says HELLO that the launcher has named as another rank: the place that it has, in place of the one that it claims. */
+/* A process says HELLO that the launcher has named as another rank: the place that it has, in place of the one that it
+ * claims. */
 void resize_place(struct jobs *jobs, struct wire_hello *hello, int pid);
 
 #endif

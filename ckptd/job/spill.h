@@ -1,13 +1,14 @@
-/* Spill: this node's part in bringing to storage what is only in memory, before the world changes: the newest snapshot of the ranks of one
- * node, which may be lost, out of the slots of this node's own ranks or out of the copies that it holds. The coordinator says which, and
- * under which name it is written (coordinator/spill.c).
+/* Spill: this node's part in bringing to storage what is only in memory, before the world changes. It brings the newest
+ * snapshot of the ranks of one node, which may be lost. It takes that out of the slots of this node's own ranks, or out
+ * of the copies that it holds. The coordinator says which, and under which name it is written (coordinator/spill.c).
  *
  *   (GATHER) GATHERING ── every part stands here; what is lacking is fetched ──► CHECKING (worker: the digests) ──► GATHERED, said
  *   (WRITE)  ──► WRITING, an ordinary commit (checkpoint/node_part.h) ── PREPARED, said
  *   (STORED, KEEP) ──► ends; (CLEAR) ──► what was written is deleted, said
  *
- * The slots stay as they are as long as it lasts. It needs no ranks of the job here: who holds copies may have none. It lasts no longer
- * than the session with the coordinator; what was written then stays in a directory that is no checkpoint. */
+ * The slots stay as they are as long as it lasts. It needs no ranks of the job here: who holds copies may have none. It
+ * lasts no longer than the session with the coordinator; what was written then stays in a directory that is no
+ * checkpoint. */
 #ifndef CKPTD_JOB_SPILL_H
 #define CKPTD_JOB_SPILL_H
 

@@ -1,6 +1,6 @@
 /* Standstill: no rank of a job gives a heartbeat any more, for far longer than a step takes, and all wait for one. It is
  * known long before hang-timeout, which a step of any job must fit in: the measure is the job's own steps. Each node
- * tells the coordinator when its ranks are silent, and where each of them is; when those of all nodes are, the
+ * tells the coordinator when its ranks are silent, and where each of them is. When the ranks of all nodes are silent, the
  * coordinator says for which rank they wait (coordinator/standstill.c). That is told, and ends nobody: ckpt run
  * --hang-timeout does. Belongs to the loop's thread.
  *

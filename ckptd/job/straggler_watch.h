@@ -1,6 +1,6 @@
 /* Straggler watch: a job's ranks and nodes that are late again and again, and when there were some. Each node tells the
- * coordinator how far its ranks have come and how long they have waited, once in a round of steps; when those of all
- * nodes have had one, the coordinator says who is late (coordinator/straggling.h), and every node hears it. That is told
+ * coordinator how far its ranks have come and how long they have waited, once in a round of steps. When all nodes have
+ * had a round, the coordinator says which rank is late (coordinator/straggling.h), and every node hears it. That is told
  * to log and catalog, and decides nothing. Belongs to the loop's thread.
  *
  *   here: at work ── a round of steps is over ──► (PACE)

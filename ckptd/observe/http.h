@@ -1,6 +1,7 @@
-/* HTTP: metrics, health, status and the status page, for reading only. The library is driven by the event loop, without a thread of its
- * own: sockets never block, a page is made at most every HTTP_CACHE_MS however often it is asked for, and connections, what they may
- * send and how long they may live are bounded. There is no TLS, and no client is asked who it is: off unless --http names an address. */
+/* HTTP: metrics, health, status and the status page, for reading only. The library is driven by the event loop, without a
+ * thread of its own. Sockets never block. A page is made at most every HTTP_CACHE_MS, however often it is asked for. The
+ * number of connections, what they may send and how long they may live are bounded. There is no TLS, and no client is
+ * asked who it is: off unless --http names an address. */
 #ifndef CKPTD_OBSERVE_HTTP_H
 #define CKPTD_OBSERVE_HTTP_H
 

@@ -1,22 +1,24 @@
-/* The registry, one of the four interfaces through which the state machines see the world (disk, net, clock, registry): small records that
- * outlive whoever wrote them, alike for all nodes, changed only by compare-and-swap. Implementations: etcd.c (the v3 JSON gateway of a
- * cluster of etcd) and tests/sim/registry_sim.c, chosen at link time.
+/* The registry, one of the four interfaces through which the state machines see the world (disk, net, clock, registry).
+ * It has small records that outlive their writers, are alike for all nodes, and are changed only by compare-and-swap.
+ * Implementations: etcd.c (the v3 JSON gateway of a cluster of etcd) and tests/sim/registry_sim.c, chosen at link time.
  *
- * For: who coordinates a job, which nodes are there, what was decided before anybody is told. The registry knows keys, bytes and revisions,
- * and nothing of jobs.
+ * For: who coordinates a job, which nodes are there, what was decided before anybody is told. The registry knows keys,
+ * bytes and revisions, and nothing of jobs.
  *
- * The mirror: from its start on, the registry follows all records under its prefix. It tells of each change once, in the order of
- * revisions; first of all records that stand, then `synced`. After a break, which may be too short to be told as an outage, it tells of
- * what differs from what it told before, in the order of keys; changes that have cancelled out by then are not told. What was told may be
- * old by as much as the registry is away. A decision therefore compares revisions in a transaction.
+ * The mirror: from its start on, the registry follows all records under its prefix. It tells of each change once, in the
+ * order of revisions; first of all records that stand, then `synced`. After a break, which may be too short to be told as
+ * an outage, it tells of what differs from what it told before, in the order of keys. Changes that have cancelled out by
+ * then are not told. What was told may be old by as much as the registry is away. A decision therefore compares revisions
+ * in a transaction.
  *
- * The lease: one for each struct registry. Records that are put under it go with it. registry_lease_until() is a time of clock_now()
- * before which the lease cannot have ended, whatever the other side's clock says: it counts from when the last renewal was *sent*, less a
- * margin of a tenth of the lease, at least 200 ms. A lease that was not renewed by then is given up for good (`lapsed`), also if an answer
- * arrives later: it is revoked as soon as the registry can be reached, and only then another one is taken (`leased`).
+ * The lease: one for each struct registry. Records that are put under it go with it. registry_lease_until() is a time of
+ * clock_now() before which the lease cannot have ended, whatever the other side's clock says. It counts from when the
+ * last renewal was *sent*, less a margin of a tenth of the lease, at least 200 ms. A lease that was not renewed by then
+ * is given up for good (`lapsed`), also if an answer arrives later. It is revoked as soon as the registry can be reached.
+ * Only then another one is taken (`leased`).
  *
- * Threads: a struct registry belongs to the loop's thread. It calls back from registry_poll() alone, never inside another call. A callback
- * may look at the mirror and commit; it may not poll or free. */
+ * Threads: a struct registry belongs to the loop's thread. It calls back from registry_poll() alone, never inside another
+ * call. A callback may look at the mirror and commit; it may not poll or free. */
 #ifndef CKPTD_REGISTRY_REGISTRY_H
 #define CKPTD_REGISTRY_REGISTRY_H
 
@@ -95,8 +97,8 @@ struct registry_result {
 };
 typedef void registry_done(void *arg, const struct registry_result *result);
 
-/* Checks the configuration and begins to look for the registry, for ever, at each of its addresses in turn. -EINVAL, -ENOENT (a file),
- * -EACCES (others may read the password or the key), each with a sentence. */
+/* Checks the configuration and begins to look for the registry, for ever, at each of its addresses in turn. -EINVAL,
+ * -ENOENT (a file), -EACCES (others may read the password or the key), each with a sentence. */
 int registry_new(const struct registry_config *config, const struct registry_events *events, struct registry **out,
 		 struct err *err);
 /* Revokes the lease if the registry answers within 300 ms; else the lease ends by itself. What is not decided ends with
@@ -111,13 +113,14 @@ int registry_event_fd(const struct registry *registry);
 /* Runs what has happened; never waits. */
 void registry_poll(struct registry *registry);
 
-/* Copies all. 0: done is called once, at the latest when timeout_ns has passed. Otherwise never: -ENOBUFS: too many wait; -ENOLCK: a
- * change is leased, and there is no lease; -EINVAL: a key is empty, too long or changed twice; -EMSGSIZE: too many changes, comparisons
- * or bytes; -ENOMEM. Transactions that wait together are applied in any order. */
+/* Copies all. 0: done is called once, at the latest when timeout_ns has passed. Otherwise never. -ENOBUFS: too many wait.
+ * -ENOLCK: a change is leased, and there is no lease. -EINVAL: a key is empty, too long or changed twice. -EMSGSIZE: too
+ * many changes, comparisons or bytes; -ENOMEM. Transactions that wait together are applied in any order. */
 int registry_commit(struct registry *registry, const struct registry_compare *compare, unsigned ncompare,
 		    const struct registry_change *change, unsigned nchange, registry_done *done, void *arg);
 
-/* One record of the mirror, valid until the next registry_poll(), in a callback until that returns. False: it does not stand. */
+/* One record of the mirror, valid until the next registry_poll(), in a callback until that returns. False: it does not
+ * stand. */
 bool registry_get(const struct registry *registry, const char *key, struct registry_record *record);
 /* The next of those whose keys begin so, in the order of keys; *at is NULL at first. */
 bool registry_next(const struct registry *registry, const char *prefix, const void **at,
@@ -127,8 +130,8 @@ bool registry_next(const struct registry *registry, const char *prefix, const vo
 bool registry_is_synced(const struct registry *registry);
 /* While it is synced: all changes up to this revision, and perhaps later ones, have been told. */
 uint64_t registry_revision(const struct registry *registry);
-/* The time of clock_now() until which our lease certainly stands, its margin taken off; 0: there is none. It may have passed since the
- * last registry_poll(): compare it with clock_now() before you act on it. */
+/* The time of clock_now() until which our lease certainly stands, its margin taken off; 0: there is none. It may have
+ * passed since the last registry_poll(): compare it with clock_now() before you act on it. */
 uint64_t registry_lease_until(const struct registry *registry);
 
 struct registry_counts {

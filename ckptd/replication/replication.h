@@ -1,8 +1,8 @@
-/* Replication: copies of snapshots in the memory of other nodes. One per daemon, for all jobs; it sees the world through the net, the pool
- * and the clock.
+/* Replication: copies of snapshots in the memory of other nodes. One per daemon, for all jobs; it sees the world through
+ * the net, the pool and the clock.
  *
- * Sender: a captured slot goes to the nodes that replication/placement.h names, straight out of the arena, with its leaf
- * digests and, where the holder does not know it yet, its table.
+ * Sender: a captured slot goes to the nodes that replication/placement.h names, directly out of the arena. Its leaf
+ * digests go with it, and its table if the holder does not know it yet.
  *
  *   sender                                holder
  *    | OFFER ───────────────────────────►  |  memory for two slots of the rank, present in pages
@@ -11,14 +11,15 @@
  *    | SEAL ────────────────────────────►  |  first the memory is closed, then every leaf is digested
  *    | ◄───────────────────────────── HELD |  or REFUSED, at any point, with the reason
  *
- * The other slot keeps what it has meanwhile. A slot that holds `keep`, the newest snapshot that is replicated for every rank, is never
+ * The other slot keeps what it has meanwhile. A slot that holds `keep`, the newest snapshot that is replicated for every
+ * rank, is never
  * given to another one. Fetching is the same in the other direction: FETCH → SOURCE, copies, RELEASE; what was fetched is digested
  * before it is said to be there.
  *
  * Who restores asks all nodes what they hold: SURVEY → HOLDINGS.
  *
- * Epochs: a message of an older epoch than is known of its job changes nothing and is not answered. When the epoch is raised, what
- * arrives from an older one is closed and thrown away; what is held whole stays. */
+ * Epochs: a message of an older epoch than is known of its job changes nothing and is not answered. When the epoch is
+ * raised, what arrives from an older one is closed and thrown away; what is held whole stays. */
 #ifndef CKPTD_REPLICATION_REPLICATION_H
 #define CKPTD_REPLICATION_REPLICATION_H
 
@@ -69,7 +70,8 @@ bool replica_minds(const struct replica *r, unsigned node);
 
 /* This node has learned of an epoch of the job. Sends of an older one end with -ESTALE. */
 void replica_epoch(struct replica *r, const char *job, uint32_t epoch);
-/* The newest epoch of the job that messages or calls have told of; 0: none. A job without a store must not begin below it. */
+/* The newest epoch of the job that messages or calls have told of; 0: none. A job without a store must not begin below
+ * it. */
 uint32_t replica_known_epoch(const struct replica *r, const char *job);
 
 /* ---- sending */
@@ -96,8 +98,8 @@ struct replica_send {
 	void (*done)(void *arg, const struct replica_sent *sent); /* once, and never inside of replica_send */
 	void *arg;
 };
-/* -ENOMEM, -ESTALE (the epoch), -EBUSY: this rank is being sent already. Afterwards, as long as the slot has this snapshot and no later
- * one was sent, a copy whose holder is lost is made anew. */
+/* -ENOMEM, -ESTALE (the epoch), -EBUSY: this rank is being sent already. Afterwards, as long as the slot has this
+ * snapshot and no later one was sent, a copy whose holder is lost is made anew. */
 int replica_send(struct replica *r, const struct replica_send *what);
 /* The nodes that hold copies of a rank's snapshot as far as this node, which sent them, knows. Returns how many. */
 unsigned replica_holders(const struct replica *r, const char *job, uint32_t rank, struct step_id id,
@@ -123,19 +125,21 @@ struct replica_item {
 /* Calls fn for every complete copy of the job that this node holds. */
 void replica_inventory(const struct replica *r, const char *job, void (*fn)(void *arg, const struct replica_item *item),
 		       void *arg);
-/* The memory of one of them: a reference for the caller, and its slot. It is not overwritten before replica_unpin. -ENOENT. */
+/* The memory of one of them: a reference for the caller, and its slot. It is not overwritten before replica_unpin.
+ * -ENOENT. */
 int replica_pin(struct replica *r, const char *job, const struct replica_part *part, struct memory **mem,
 		uint32_t *slot);
 void replica_unpin(struct replica *r, struct memory *mem, uint32_t slot);
 /* What stands there is of no use, or is needed no more: nobody finds it from now on. */
 void replica_drop(struct memory *mem, uint32_t slot);
-/* The arena of a rank that this node had in a world that is over: what is complete in it is held from now on as if it had
- * been sent here, and like that forgotten. ids: by slot; epoch 0: nothing that is of use. Only what is older than a
+/* The arena of a rank that this node had in a world that is over. What is complete in it is held from now on as if it had
+ * been sent here, and forgotten in the same way. ids: by slot; epoch 0: nothing that is of use. Only what is older than a
  * snapshot that every rank of the job has copies of is let go for want of memory. -ENOMEM. */
 int replica_keep(struct replica *r, const char *job, struct memory *mem, const struct step_id *ids);
 /* Bytes of all that is kept so, of all jobs. */
 uint64_t replica_kept(const struct replica *r);
-/* What is held of a job by this node and all others that answer in time. Who is asked closes what is open of older epochs first. */
+/* What is held of a job by this node and all others that answer in time. Who is asked closes what is open of older epochs
+ * first. */
 struct replica_found {
 	unsigned node;
 	uint32_t rank, world, owner;
@@ -179,8 +183,8 @@ struct replica_fetch {
 	struct step_id id;
 	const struct digest *table; /* only one with this table will do; NULL: any, or that of mem */
 	unsigned from;              /* a node, also this one */
-	/* The claimed slot of an arena with the same table; it stays claimed until done. NULL: into memory of this node as if it had been
-	 * sent here, to be looked at with replica_pin. */
+	/* The claimed slot of an arena with the same table; it stays claimed until done. NULL: into memory of this node
+	 * as if it had been sent here, to be looked at with replica_pin. */
 	struct memory *mem;
 	uint32_t slot;
 	/* NULL, or, before done: these leaves are in the slot and match their digests, which are there as well. */

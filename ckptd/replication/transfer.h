@@ -1,5 +1,6 @@
-/* Transfer: bytes between our memory and regions of another node, in pieces of which a few are under way at a time, so that each has a
- * deadline of its own and the limit of bandwidth is kept. A piece that fails while the session lasts is tried again a few times. */
+/* Transfer: bytes between our memory and regions of another node, in pieces. A few of them are under way at a time, so
+ * that each has a deadline of its own and the limit of bandwidth is kept. A piece that fails while the session lasts is
+ * tried again a few times. */
 #ifndef CKPTD_REPLICATION_TRANSFER_H
 #define CKPTD_REPLICATION_TRANSFER_H
 
@@ -29,8 +30,8 @@ struct transfer {
 	uint64_t patience_ns;      /* for one piece */
 	struct throttle *throttle; /* NULL: no limit */
 	struct bucket *bucket;
-	/* From net_poll or throttle_pump, when nothing is in flight any more; the transfer may be freed inside. rc: 0, or why not all was
-	 * moved. */
+	/* From net_poll or throttle_pump, when nothing is in flight any more; the transfer may be freed inside. rc: 0, or
+	 * why not all was moved. */
 	void (*done)(struct transfer *transfer);
 	/* NULL, or from net_poll: another piece has been moved, perhaps the last one. Changes nothing of the transfer. */
 	void (*advanced)(struct transfer *transfer);

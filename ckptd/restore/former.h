@@ -1,14 +1,15 @@
-/* Former: what the ranks that a job had before have left in memory, for ranks that cannot go on in those arenas: there are more or fewer of
- * them, or they have registered other tables. The arenas are kept as they are, and a restore reads out of them as out of a checkpoint
- * (restore/former_read.c).
+/* Former: what the ranks that a job had before have left in memory, for ranks that cannot go on in those arenas. There
+ * are more or fewer of these ranks, or they have registered other tables. The arenas are kept as they are, and a restore
+ * reads out of them as out of a checkpoint (restore/former_read.c).
  *
  *   the arenas of a job, all complete snapshots in them ── former_take ──► kept by the next job of that name, or parked until there is one
  *     ──► let go: that job has gone on from there, or from something newer, and has it in arenas of its own; or nothing has come
  *         for `linger`
  *     ──► return: ranks come that fit them after all, and take them back as their arenas
  *
- * A job may have several: ranks that came after the first ones, and could not use what these had left, may have saved and died, too.
- * What is in them counts as memory in use. What a job does with them is in job/job_former.h. Belongs to the loop's thread. */
+ * A job may have several: ranks that came after the first ones, and could not use what these had left, may have saved and
+ * died, too. What is in them counts as memory in use. What a job does with them is in job/job_former.h. Belongs to the
+ * loop's thread. */
 #ifndef CKPTD_RESTORE_FORMER_H
 #define CKPTD_RESTORE_FORMER_H
 
@@ -55,8 +56,8 @@ struct formers {
 	struct former *first;
 };
 
-/* One step of one of them, for a worker. The memories are references. Or what is in memory of a former world, on whatever nodes
- * (restore/recut.h): then several may be of one rank. */
+/* One step of one of them, for a worker. The memories are references. Or what is in memory of a former world, on whatever
+ * nodes (restore/recut.h): then several may be of one rank. */
 struct former_source {
 	struct step_id id;
 	uint32_t world, n;
@@ -108,8 +109,9 @@ void former_source_add(struct former_source *source, struct memory *mem, uint32_
 void former_source_end(struct former_source *source);
 void former_damaged(struct former *list, struct step_id id);
 
-/* Fills one slot of each rank, digests included; `there` hears of what stands in a slot. -EINVAL: the tables do not fit each other, both
- * sides named; -EBADMSG: it is damaged, and *bad (NULL: nobody asks) says which part is. Nothing is written then. On a worker. */
+/* Fills one slot of each rank, digests included; `there` hears of what stands in a slot. -EINVAL: the tables do not fit
+ * each other, both sides named; -EBADMSG: it is damaged, and *bad (NULL: nobody asks) says which part is. Nothing is
+ * written then. On a worker. */
 struct former_target {
 	struct memory *const *mems;
 	const uint32_t *slots;

@@ -1,5 +1,5 @@
-/* Piece walk: the elements of a wanted region, each once, out of pieces that may overlap: what the ranks of several nodes hold alike is
- * divided on each node by itself, so that volumes alone do not tell whether all of it is there. */
+/* Piece walk: the elements of a wanted region, each once, out of pieces that may overlap. Each node divides by itself
+ * what the ranks of several nodes hold alike. So volumes alone do not tell whether all of it is there. */
 #ifndef CKPTD_RESTORE_PIECE_WALK_H
 #define CKPTD_RESTORE_PIECE_WALK_H
 

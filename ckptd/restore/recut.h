@@ -1,7 +1,7 @@
 /* Recut: a step that memory has of another world, or in another shape, is brought into the slots of the present ranks.
  * The parts of the former ranks stand in this node's memory (its own former arenas, copies), or are fetched whole from
- * the nodes that hold them, one after another, until all that the ranks here want is there; then it is read as what
- * former ranks have left (restore/former.h).
+ * the nodes that hold them. They are fetched one after another, until all that the ranks here want is there. Then it is
+ * read as what former ranks have left (restore/former.h).
  *
  *   RECUT: ask all nodes what they hold ──► worker: is it all here? ── no ──► fetch the next part ──► worker …
  *                                                                  ── yes ─► digests, copy ──► adopted

@@ -1,5 +1,5 @@
-/* Histogram: how often a duration fell where. The bounds are fixed and grow by 1, 2.5, 5, 10: from 1 ms to 500 s, which serves a step,
- * a capture and a commit alike, in a few hundred bytes. */
+/* Histogram: how often a duration fell where. The bounds are fixed and grow by 1, 2.5, 5, 10, from 1 ms to 500 s. That
+ * serves a step, a capture and a commit alike, in a few hundred bytes. */
 #ifndef CKPTD_RUNTIME_HISTOGRAM_H
 #define CKPTD_RUNTIME_HISTOGRAM_H
 
@@ -17,8 +17,8 @@ struct histogram {
 uint64_t histogram_bound_ns(unsigned i);
 /* `times` durations of `ns` each. */
 void histogram_add(struct histogram *h, uint64_t ns, uint64_t times);
-/* About where the share q (0 to 1) of all durations ends, between the bounds linearly; the last bound for what is longer. 0 when it is
- * empty. */
+/* About where the share q (0 to 1) of all durations ends, between the bounds linearly; the last bound for what is longer.
+ * 0 when it is empty. */
 uint64_t histogram_quantile_ns(const struct histogram *h, double q);
 
 #endif

@@ -1,10 +1,11 @@
 /* Copies: which snapshot of a job is to be copied to other nodes, and which stay in the slots for the sake of that. The
  * coordinator orders which; the job sends it (job/copying.h).
  *
- * What every rank of the job has copies of stays in the slots until a newer one has, or is on storage. A newer one that is only captured
- * would be lost with the next node, and the copies of the older one may have been on the last. What an epoch has gone on from takes its
- * place all the same: had the newer one been there, it had been restored. So does what was ordered last and is held,
- * also when the epoch is over: it may have been replicated, and who was told so may be lost, or have given up what is older. */
+ * What every rank of the job has copies of stays in the slots until a newer one has, or is on storage. A newer one that
+ * is only captured would be lost with the next node, and the copies of the older one may have been on the last. What an
+ * epoch has gone on from takes its place all the same: had the newer one been there, it had been restored. So does what
+ * was ordered last and is held, also when the epoch is over. It may have been replicated, and the node that was told so
+ * may be lost, or have given up older ones. */
 #ifndef CKPTD_SAVE_COPIES_H
 #define CKPTD_SAVE_COPIES_H
 

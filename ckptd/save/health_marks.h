@@ -1,8 +1,8 @@
 /* Health marks: what the training has said of the checkpoints of a job (ckpt_mark). It is written beside a checkpoint, as
- * VERDICT.json, once that is on storage; until then, and for snapshots that stay in memory, it is kept here: the last
- * HEALTH_MARKS_MAX that were said, where those that are written go first. What is kept stands in the arenas of the job,
- * too, so that it lives as long as what it was said of: an arena that comes back to the daemon's next incarnation brings
- * it along (save/health_marks_arena.h). */
+ * VERDICT.json, once that is on storage. Until then, and for snapshots that stay in memory, it is kept here. The last
+ * HEALTH_MARKS_MAX are kept, and those that are written go first. What is kept stands in the arenas of the job, too, so
+ * that it lives as long as what it was said of. An arena that comes back to the daemon's next incarnation brings it along
+ * (save/health_marks_arena.h). */
 #ifndef CKPTD_SAVE_HEALTH_MARKS_H
 #define CKPTD_SAVE_HEALTH_MARKS_H
 

@@ -74,7 +74,8 @@ void saves_init(struct saves *saves, const struct saved_job *of);
 /* Nothing may run any more (saves_idle). */
 void saves_free(struct saves *saves);
 
-/* Another daemon coordinates the job, in the same epoch: what was reported is reported anew, and what was ordered and not begun is not. */
+/* Another daemon coordinates the job, in the same epoch: what was reported is reported anew, and what was ordered and not
+ * begun is not. */
 void saves_report_anew(struct saves *saves);
 /* Nobody coordinates the job, or somebody does again. Saves to memory go on meanwhile; nothing is written. */
 void saves_apart(struct saves *saves, bool apart);
@@ -82,9 +83,9 @@ void saves_apart(struct saves *saves, bool apart);
 void saves_follow(struct saves *saves);
 /* Starts what can be started, gives back what is not needed, forgets what has ended. */
 void saves_pump(struct saves *saves);
-/* The daemon ends, and nothing new is taken up. What is written while it is still copied is followed, or, where that
- * takes long, left as a crash would leave it: the next incarnation of the daemon finds it in the arenas. True: it has been left
- * now. */
+/* The daemon ends, and nothing new is taken up. A save that is written while it is still copied is followed. If that
+ * takes long, it is left as a crash would leave it, and the next incarnation of the daemon finds it in the arenas. True:
+ * it has been left now. */
 bool saves_end_open(struct saves *saves, bool leave);
 /* What is being read back is left at once, and nothing more is begun: the daemon must end. */
 void saves_stop_reading(struct saves *saves);
@@ -97,9 +98,9 @@ void saves_poison(struct saves *saves, uint32_t epoch);
  * coordinator is lost. Files stay as they are: the others may count on them. */
 void saves_abandon(struct saves *saves, const char *why);
 
-/* The coordinator's orders: a level is true for every rank of the job; the save has failed, perhaps towards storage
- * alone; its directory is there, and the local part is written into it, or, where a checkpoint was found, compared; it
- * stays in memory; what was written of one that has failed goes, unless it is kept. */
+/* The coordinator's orders. A level is true for every rank of the job. The save has failed, perhaps towards storage
+ * alone. Its directory is there, and the local part is written into it, or compared if a checkpoint was found. It stays
+ * in memory. What was written of a failed one goes, unless it is kept. */
 void saves_level(struct saves *saves, struct step_id id, enum level_shown level);
 void saves_fail(struct saves *saves, struct step_id id, bool storage, int rc, const char *text);
 void saves_pass(struct saves *saves, struct step_id id, int rc, const char *text);
@@ -111,14 +112,16 @@ void saves_compare(struct saves *saves, const struct peer_compare *ask);
 /* Some that are older than the epoch: see snapshot_undecided. */
 bool saves_undecided(const struct saves *saves);
 struct snapshot *saves_find(struct saves *saves, struct step_id id);
-/* Another one of that step may still be written, out of slots that it has given back or arenas that are not the ranks' any more. */
+/* Another one of that step may still be written, out of slots that it has given back or arenas that are not the ranks'
+ * any more. */
 struct snapshot *saves_find_in_memory(struct saves *saves, struct step_id id);
 /* The newest snapshot whose copy in memory is complete on every rank; `step`: that one, or UINT64_MAX. NULL: none. */
 struct snapshot *saves_in_memory(struct saves *saves, uint64_t step);
-/* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the epoch
- * is raised: ranks that were told to restore from it read at their own pace. Step 0 of epoch 0: none. */
+/* Keeps the slots of a snapshot, whatever else would give them back, until every rank has captured a later one or the
+ * epoch is raised. Ranks that were told to restore from it read at their own pace. Step 0 of epoch 0: none. */
 void saves_lend(struct saves *saves, struct step_id id);
-/* All ranks of the job have it, and go on from there; epoch 0: nothing is left that all could have, and they begin afresh. */
+/* All ranks of the job have it, and go on from there; epoch 0: nothing is left that all could have, and they begin
+ * afresh. */
 void saves_resume(struct saves *saves, struct step_id id);
 /* A rank's process is gone: nothing writes to its slots any more. */
 void saves_orphan(struct saves *saves, uint32_t index);

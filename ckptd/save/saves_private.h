@@ -10,8 +10,8 @@ static inline struct saved_rank saved_rank(const struct saves *saves, uint32_t i
 	return saves->of.rank(saves->of.job, index);
 }
 
-/* An arena that has come back, and whose slots nobody has looked at yet: not all tables are there to make the arenas of
- * the job, or the coordinator has yet to say the epoch. What is in it may be the only copy of a snapshot. */
+/* An arena that has come back, and whose slots were not looked at yet. Not all tables are there to make the arenas of the
+ * job, or the coordinator has yet to say the epoch. What is in it may be the only copy of a snapshot. */
 static inline bool saves_unseen(const struct saves *saves, uint32_t index)
 {
 	struct saved_rank rank = saved_rank(saves, index);

@@ -1,12 +1,14 @@
-/* The service manager (systemd), where the environment says that there is one. It is told when the daemon is ready, and that its
- * loop turns (watchdog); it opens the control socket (socket activation); and it holds the arenas, each under the name JOB/RANK,
- * so that a restarted ckptd gets its snapshots back though no process of the job lives (file descriptor store):
+/* The service manager (systemd), where the environment says that there is one. It is told when the daemon is ready, and
+ * that its loop turns (watchdog). It opens the control socket (socket activation). It holds the arenas, each under the
+ * name JOB/RANK. So a restarted ckptd gets its snapshots back, although no process of the job lives (file descriptor
+ * store):
  *
  *   arena made or handed back ─ keep ─► store ─ ckptd dies or is restarted ─► passed to the next one ─ take
  *   arena replaced, job ended ─ drop ─► gone. The end of the daemon drops none.
  *
- * In a system service the manager of a user's worker is the warden (system/warden.h): it holds arenas as systemd does, passes one
- * connection after the other instead of a socket that listens, and divides memory and bandwidth among the users.
+ * In a system service the manager of a user's worker is the warden (system/warden.h). It holds arenas as systemd does. It
+ * passes one connection after the other instead of a socket that listens. It divides memory and bandwidth among the
+ * users.
  *
  * service/service_manager_systemd.c is built where libsystemd is, else service/service_manager_none.c. Messages are
  * datagrams that nobody answers; the manager's queue holds hundreds, and one is sent per arena and per quarter of the
@@ -22,15 +24,16 @@
 struct config;
 struct manager;
 
-/* Takes the descriptors that were passed. *out NULL: there is no manager, or no libsystemd (logged). -EINVAL: a socket was passed that
- * cannot be the control socket. */
+/* Takes the descriptors that were passed. *out NULL: there is no manager, or no libsystemd (logged). -EINVAL: a socket
+ * was passed that cannot be the control socket. */
 int manager_open(struct manager **out, struct err *err);
 /* Closes what was not taken. */
 void manager_free(struct manager *m);
 
 /* The control socket, the caller's; -1: none was passed. */
 int manager_take_socket(struct manager *m);
-/* The next connection at that socket, or at one of the caller's own; or -errno. -EPIPE: the manager wants this process to end. */
+/* The next connection at that socket, or at one of the caller's own; or -errno. -EPIPE: the manager wants this process to
+ * end. */
 int manager_accept(struct manager *m, int listener);
 /* An arena that an earlier incarnation had left there; fd is the caller's. False: no more. */
 bool manager_take_arena(struct manager *m, char job[NAME_JOB_MAX], uint32_t *rank, int *fd);
@@ -55,7 +58,8 @@ void manager_turn(struct manager *m, uint64_t now);
 bool manager_is_worker(void);
 /* Asks for memory, `bytes` in all. -ENOMEM, with the arithmetic; 0 where nobody divides it. */
 int manager_reserve(struct manager *m, uint64_t bytes, struct err *err);
-/* So much is in use: what was reserved beyond is given back. Busy: there are jobs, connections or work; else it may be ended. */
+/* So much is in use: what was reserved beyond is given back. Busy: there are jobs, connections or work; else it may be
+ * ended. */
 void manager_used(struct manager *m, uint64_t bytes, bool busy, uint64_t now);
 /* Puts the limits that the manager sets into config. False: it sets none. */
 bool manager_limit(const struct manager *m, struct config *config);

@@ -15,8 +15,8 @@ struct confine {
 	char folder[PATH_MAX]; /* "": none was delegated */
 };
 
-/* Finds the group of this process below `tree` (/sys/fs/cgroup), moves the process out of the way into a group of its own, so that others
- * can be made beside it, and switches the controllers on. Not delegated: 0, and no folder. */
+/* Finds the group of this process below `tree` (/sys/fs/cgroup). Moves the process into a group of its own, so that
+ * others can be made beside it. Switches the controllers on. Not delegated: 0, and no folder. */
 int confine_open(struct confine *confine, const char *tree, struct err *err);
 /* Makes the group of a user and moves this process into it. memory_max: bytes. Nothing without a folder. */
 int confine_enter(const struct confine *confine, uid_t uid, uint64_t memory_max, struct err *err);

@@ -3,7 +3,7 @@
  * A user can make a close wait. They send a TCP socket that lingers, or a file of a file system that they serve
  * themselves, into a connection to us. When the last holder closes that connection, the kernel closes what is queued in
  * it, and that holder waits: for minutes, if the user likes. And the last holder of a large arena frees its pages. So the
- * warden closes nothing of the kind: it hands it to a child without privileges, which keeps it for a moment (so that ours
+ * warden closes nothing of the kind. It hands it to a child without privileges, which keeps it for a moment (so that ours
  * is never the last one) and closes it. A child that does not get on is killed, and another made: a process that ends
  * does not linger.
  *

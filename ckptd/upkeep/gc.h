@@ -1,5 +1,5 @@
-/* Collection: checkpoints that retention does not keep, and what crashes left, leave the store. One for the daemon, which walks its
- * jobs; a round is for one job:
+/* Collection: checkpoints that retention does not keep, and what crashes left, leave the store. One for the daemon, which
+ * walks its jobs; a round is for one job:
  *
  *   IDLE → PLAN → OPEN_JOB → MOVE … → SYNC → UNLOCK → SWEEP … → CLOSE_JOB → IDLE
  *
@@ -9,8 +9,8 @@
  * An error or the daemon's end cuts a round short at any point: what is in the trash by then is found by a later round or
  * a later daemon.
  *
- * Rounds are begun: for a job, when a checkpoint has become verified (durable, where nothing is read back), when the job comes, and
- * when its policy changes; for litter of the whole store, at start and every ten minutes. */
+ * A round for a job begins when a checkpoint has become verified (durable, where nothing is read back), when the job
+ * comes, and when its policy changes. A round for litter of the whole store begins at start and every ten minutes. */
 #ifndef CKPTD_UPKEEP_GC_H
 #define CKPTD_UPKEEP_GC_H
 

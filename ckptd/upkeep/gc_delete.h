@@ -1,5 +1,6 @@
-/* Deletion: removes one directory that is in the trash, file by file, the manifest first. Freeing blocks keeps a file system busy (0.2 s
- * per GiB), so each file is followed by a pause that grows with what it had: short while nobody writes, long while a commit does. */
+/* Deletion: removes one directory that is in the trash, file by file, the manifest first. Freeing blocks keeps a file
+ * system busy (0.2 s per GiB). So a pause follows each file, and grows with its size: short while nobody writes, long
+ * while a commit does. */
 #ifndef CKPTD_UPKEEP_GC_DELETE_H
 #define CKPTD_UPKEEP_GC_DELETE_H
 

@@ -1,6 +1,6 @@
 /* Compressed writer: writes one packed data file, as the WRITE of a writer. Chunks are packed by workers, several at a
- * time and in any order, each into a buffer (checkpoint/file/compress_buffers.h); where a chunk stands is known when all
- * before it are packed; then it is written. Index and header come last.
+ * time and in any order, each into a buffer (checkpoint/file/compress_buffers.h). When all chunks before it are packed,
+ * the place of a chunk is known, and it is written. Index and header come last.
  *
  * First a sample of the data is packed and thrown away: a file that would not shrink by a PACKER_GAIN-th is not packed.
  *

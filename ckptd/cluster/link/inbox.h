@@ -1,5 +1,5 @@
-/* Inbox: messages put together from the DATA frames of a session. The first frame of a message begins with u16 type and u32 length of the
- * body; the others are bytes. Pure. */
+/* Inbox: messages put together from the DATA frames of a session. The first frame of a message begins with u16 type and
+ * u32 length of the body; the others are bytes. Pure. */
 #ifndef CKPTD_LINK_INBOX_H
 #define CKPTD_LINK_INBOX_H
 
@@ -16,8 +16,8 @@ struct inbox {
 };
 
 void inbox_clear(struct inbox *in);
-/* 1: a message is whole, body is the caller's to take (steal_ptr) or to clear; 0: more must come; -EBADMSG: longer than it said, or than
- * a message may be; -ENOMEM. */
+/* 1: a message is whole, body is the caller's to take (steal_ptr) or to clear. 0: more must come. -EBADMSG: longer than
+ * it said, or than a message may be; -ENOMEM. */
 int inbox_take(struct inbox *in, const uint8_t *part, size_t len);
 
 /* The first bytes of a message. */

@@ -6,8 +6,9 @@
  *	others do not hear that node.
  *
  * So a session that is not used costs nothing, and the loss of its node is found by those who look after that. They tell
- * all others when an answer has been missing for a quarter of the limit, and these ask, too: nobody is lost by hearsay,
- * but who was missed by two has that much less time. So all know within the limit. Pure: the clock is the caller's. */
+ * all others when an answer has been missing for a quarter of the limit, and these ask, too. A node is never lost only
+ * because others say so. But if two nodes missed it, it has that much less time. So all know within the limit. Pure: the
+ * clock is the caller's. */
 #ifndef CKPTD_LINK_LIVENESS_H
 #define CKPTD_LINK_LIVENESS_H
 
@@ -40,7 +41,8 @@ struct liveness {
 	struct silence silence; /* since it was asked */
 };
 
-/* A session has begun, and is looked at for as long as the limit of silence. A quarter of that may be over before a question is due. */
+/* A session has begun, and is looked at for as long as the limit of silence. A quarter of that may be over before a
+ * question is due. */
 void liveness_begin(struct liveness *l, uint64_t limit, uint64_t tick, uint64_t now);
 void liveness_watch(struct liveness *l, bool watched);
 /* Something other than questions and answers goes over it. */

@@ -1,13 +1,14 @@
-/* Parking: a session that nobody uses goes on without a connection. Both ends say so, each as the last that it says over the connection:
+/* Parking: a session that nobody uses goes on without a connection. Both ends say so, each as the last that it says over
+ * the connection:
  *
  *	one end          the other one
  *	 | PARK ───────────► |   its loop minds no loss of the other node (net_events.minds), and nothing is on its way
  *	 | ◄─────────── PARK |   the same: both close. Or STAY: all goes on, and it is tried again later
  *
- * Both may say PARK at once. The session keeps its number, and is taken to be there. Who wants something of the other end
- * calls it: the session goes on where it was, or has ended if the other end knows nothing of it, or does not answer.
- * Whoever hears that the node is lost (rumours.h) calls it, too: nobody is lost by hearsay. Pure: the clock is the
- * caller's. */
+ * Both may say PARK at once. The session keeps its number, and is taken to be there. An end that wants something of the
+ * other end calls it. Then the session goes on where it was. It has ended if the other end knows nothing of it, or does
+ * not answer. A node that hears that the other end is lost (rumours.h) calls it, too: a node is never lost only because
+ * others say so. Pure: the clock is the caller's. */
 #ifndef CKPTD_LINK_PARKING_H
 #define CKPTD_LINK_PARKING_H
 

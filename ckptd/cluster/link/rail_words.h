@@ -1,6 +1,6 @@
-/* Rail words: what the ends of a rail say when they connect, so that each knows that the other one is of the session: u32
- * the speaker's index in the roster, u64 the number of the call, in this session and direction, and a token of the
- * session's link that nobody else knows, of both. The same words never count twice. Pure. */
+/* Rail words: what the ends of a rail say when they connect, so that each knows that the other one is of the session.
+ * They are: u32 the speaker's index in the roster; u64 the number of the call, in this session and direction; a token of
+ * the session's link, which only both ends know. The same words never count twice. Pure. */
 #ifndef CKPTD_LINK_RAIL_WORDS_H
 #define CKPTD_LINK_RAIL_WORDS_H
 

@@ -1,7 +1,8 @@
-/* Rumours: what nodes tell each other of a third one. Who looks after a node and has no answer of it says so (a doubt);
- * who has lost one with which it had a connection says that, too (a loss): to all with which it has a connection. Whoever
- * hears a rumour for the first time tells it to its neighbours in the ring. So all nodes hear of it, each by a few
- * messages. It ends no session: who has one with that node asks or calls it.
+/* Rumours: what nodes tell each other of a third one. A node that looks after another one and has no answer of it says so
+ * (a doubt). A node that has lost one with which it had a connection says that, too (a loss). Both say it to all with
+ * which they have a connection. A node that hears a rumour for the first time tells it to its neighbours in the ring. So
+ * all nodes hear of it, each by a few messages. It ends no session: a node that has a session with the other one asks or
+ * calls it.
  *
  * The same rumour comes in from several sides: it is the same if it tells of about the same time. Pure. */
 #ifndef CKPTD_LINK_RUMOURS_H

@@ -1,6 +1,6 @@
 /* Sealed: the bytes of a lane, both ways, sealed (sealer.h) with keys that its TLS connection exports and nobody else
- * has: one for each direction, and the next one when it has sealed enough. Bytes are sealed from where they are into what
- * is sent; what has come is opened in its buffer, and only then copied to where it belongs. Nothing here waits. */
+ * has. There is one for each direction, and the next one when it has sealed enough. Bytes are sealed from where they are
+ * into what is sent; what has come is opened in its buffer, and only then copied to where it belongs. Nothing here waits. */
 #ifndef CKPTD_LINK_SEALED_H
 #define CKPTD_LINK_SEALED_H
 

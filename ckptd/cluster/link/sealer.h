@@ -3,7 +3,7 @@
  *	record    u32 bytes, 1 .. SEALER_BYTES; so many, sealed; tag
  *
  * The length is associated data. The nonce is the number of the record under its key, combined with bytes of the key's
- * own, as TLS 1.3 does it (RFC 8446, 5.3): so none comes twice, and a record that was changed, left out, said twice or
+ * own, as TLS 1.3 does it (RFC 8446, 5.3). So none comes twice, and a record that was changed, left out, said twice or
  * swapped does not open. */
 #ifndef CKPTD_LINK_SEALER_H
 #define CKPTD_LINK_SEALER_H

@@ -14,12 +14,12 @@
  *	inbox.c, hello.c, key.c, lane.c, rail_words.c   pure: see there
  *
  * One thread drives the links and the rail and owns all that is marked (thread). It never waits for the loop, nor the
- * loop for it but in net_withdraw(). What they give each other lies in the peer under `lock`: a peer with something for
- * the thread is in net->work and the thread is woken; one with something for the loop is in net->ready and the loop's
+ * loop for it but in net_withdraw(). What they give each other lies in the peer under `lock`. A peer with something for
+ * the thread is in net->work, and the thread is woken. One with something for the loop is in net->ready, and the loop's
  * descriptor is made readable. Nothing of libfabric is called with the lock held but closing a region.
  *
- * Flow: the sender of messages has at most WINDOW frames that the other's loop has not consumed; BEAT says how many were. So what waits at
- * the receiver is bounded, too. */
+ * Flow: the sender of messages has at most WINDOW frames that the other's loop has not consumed; BEAT says how many were.
+ * So what waits at the receiver is bounded, too. */
 #ifndef CKPTD_NET_ENGINE_H
 #define CKPTD_NET_ENGINE_H
 
@@ -323,8 +323,8 @@ uint64_t peer_call_due(const struct peer *p);
 /* ---- greeting.c (thread) */
 /* Whether a link has proved to be of the node of that name: its peer, else NULL. */
 struct peer *peer_proved(struct net *net, struct link *l, const char *name);
-/* Whose hello it is: of a peer that its link has proved to be, of our roster and protocol (that it is not is told once), and for us. Else
- * NULL. */
+/* Whose hello it is: of a peer that its link has proved to be, of our roster and protocol (that it is not is told once),
+ * and for us. Else NULL. */
 struct peer *peer_of_hello(struct net *net, struct link *l, const struct frame *frame, struct hello *out);
 
 /* ---- attend.c (thread) */
@@ -441,7 +441,8 @@ void region_unpin(struct net_region *region);
 /* Descriptor of our own memory, where the provider wants one; *mr is set when it was made for this alone. */
 int region_local(struct net *net, void *buf, uint64_t len, void **descriptor, struct fid_mr **mr);
 
-/* Both ends of a lane have agreed on it: what follows goes without TLS, sealed or not. 1, also where it has begun; -ENOMEM. */
+/* Both ends of a lane have agreed on it: what follows goes without TLS, sealed or not. 1, also where it has begun;
+ * -ENOMEM. */
 static inline int lane_begin(const struct net *net, struct link *l)
 {
 	if (l->bare || l->sealed)

@@ -1,7 +1,7 @@
-/* Rail: libfabric for copies: endpoints that are connected (FI_EP_MSG), one to each node that copies go to and one from
- * each that they come from, and all that belongs to them; of the provider that the configuration chose, at an address
- * that is told over the link. A connection carries words of both ends, by which they prove to each other whose it is
- * before anything else can come over it: of one that is not accepted nothing reaches memory.
+/* Rail: libfabric for copies. It has connected endpoints (FI_EP_MSG), one to each node that copies go to and one from
+ * each that they come from, and all that belongs to them. They are of the provider that the configuration chose, at an
+ * address that is told over the link. A connection carries words of both ends, by which they prove to each other whose it
+ * is before anything else can come over it. Nothing of a connection that is not accepted reaches memory.
  *
  * A rail that is not open has nothing to do. Everything but rail_expose() and closing what it made belongs to one thread. */
 #ifndef CKPTD_NET_RAIL_H
@@ -44,8 +44,8 @@ int rail_address(const struct rail *rail, struct hello_address *address);
 
 /* Begins to connect, with words of ours. Nothing can be posted before RAIL_CONNECTED. */
 int rail_call(struct rail *rail, const struct hello_address *to, const void *words, size_t len, struct fid_ep **out);
-/* When it returns nothing that was posted to it, or comes over it, touches memory any more; what was in flight may be reported as failed or
- * not at all. NULL is allowed. */
+/* When it returns nothing that was posted to it, or comes over it, touches memory any more; what was in flight may be
+ * reported as failed or not at all. NULL is allowed. */
 void rail_hang_up(struct fid_ep *ep);
 
 enum rail_news {
@@ -76,8 +76,8 @@ int rail_read(struct rail *rail, struct rail_done *done, int max);
 /* Whether one may wait on both descriptors now. */
 bool rail_idle(struct rail *rail);
 
-/* Lets the other side reach memory: access of FI_REMOTE_READ, FI_REMOTE_WRITE; 0: only ourselves. Keys are random where the provider
- * lets us choose. */
+/* Lets the other side reach memory: access of FI_REMOTE_READ, FI_REMOTE_WRITE; 0: only ourselves. Keys are random where
+ * the provider lets us choose. */
 int rail_expose(struct rail *rail, void *base, uint64_t size, uint64_t access, struct fid_mr **mr);
 /* What remote addresses of the memory begin with. */
 uint64_t rail_remote_base(const struct rail *rail, const void *base);
