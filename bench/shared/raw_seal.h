@@ -1,5 +1,5 @@
 /* The least that sealed copies can take: one process seals its memory record by record (AES-256-GCM of libcrypto) into a
- * buffer, and sends that over TCP of loopback; another one receives, opens, and has it in its own memory. No requests, no
+ * buffer, and sends that over TCP of loopback. Another one receives, opens, and has it in its own memory. No requests, no
  * lookups, no other thread. It is tried with several records and buffers, opened in place and copied or opened to where
  * it belongs, and its best is what is compared with. */
 #ifndef CKPT_BENCH_RAW_SEAL_H

@@ -13,9 +13,9 @@
  * 1993). A loss that falls lies below the median: only what lies above counts. Of the norm the logarithms are judged: it
  * varies by factors.
  *
- * Divergence: the smoothed loss (exponentially weighted mean, S. W. Roberts: Control chart tests based on geometric moving averages,
- * Technometrics 1, 1959) lies above its best so far for LOSS_LASTING steps in a row, by LOSS_RISE times the noise at that time and by
- * LOSS_SHARE of it. A single step counts in it as at most LOSS_FAR deviations.
+ * Divergence: the smoothed loss lies above its best so far for LOSS_LASTING steps in a row, by LOSS_RISE times the noise
+ * at that time and by LOSS_SHARE of the best. It is the exponentially weighted mean (S. W. Roberts: Control chart tests
+ * based on geometric moving averages, Technometrics 1, 1959). A single step counts in it as at most LOSS_FAR deviations.
  *
  *	good ── spike ──► spike ── divergence ──► diverged ── not finite ──► not finite        never to a lesser one, but
  *	     ◄── LOSS_CALM steps of which nothing is said, another epoch, or so far back that the losses were others ──────── */

@@ -1,5 +1,5 @@
-/* One campaign at work: a job under `ckpt run`, which has a daemon of its own that allows faults; the faults, one after
- * the other; the end of the job; and the same steps undisturbed. All that it makes is in one folder:
+/* One campaign at work: a job under `ckpt run`, with a daemon of its own that allows faults. The faults come one after
+ * the other, then the end of the job, and then the same steps undisturbed. All that it makes is in one folder:
  *
  *	store/  journal  spans  run.log  train.jsonl  s (socket)       the disturbed run; the trainer's --report is train.jsonl
  *	calm/   calm.log  calm.jsonl  calm.s                           the undisturbed one
@@ -137,7 +137,8 @@ int campaign_undrain(const struct campaign *c, uint32_t node, struct err *err);
 int campaign_cut(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result, struct err *err);
 /* It is whole again, by probes, and the job comes back to work. What became of the fault is in *result. An exit code. */
 int campaign_mend(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result);
-/* How long the log of each node is. What launchers say between "cut" and "joined" of ranks that hang is of no rank's making. */
+/* How long the log of each node is. What launchers say between "cut" and "joined" of ranks that hang is of no rank's
+ * making. */
 int campaign_note_logs(struct campaign *c, const char *event, uint64_t for_ms, struct err *err);
 
 /* ---- the processes ------------------------------------------------------------------------------------------------- */
@@ -152,7 +153,8 @@ int campaign_start(struct campaign *c, bool disturbed, uint64_t steps, struct er
  * interrupted; -ETIMEDOUT; another error: something cannot be started. *status: the wait status, of several the one that
  * is not 0. */
 int campaign_await(struct campaign *c, uint64_t deadline, int *status, struct err *err);
-/* A node is lost, with the n ranks on it: all its processes have died when this returns. It is started again after for_ms. */
+/* A node is lost, with the n ranks on it: all its processes have died when this returns. It is started again after
+ * for_ms. */
 int campaign_kill_node(struct campaign *c, uint32_t node, const pid_t *ranks, uint32_t n, uint64_t for_ms,
 		       struct err *err);
 /* Whatever is left of it. */

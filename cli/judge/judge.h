@@ -1,5 +1,5 @@
-/* Whether what was promised has held, judged from the store, the trainer's log, the span log and the journal alone: nothing here asks a
- * daemon, or uses what the campaign remembers.
+/* Whether what was promised has held, judged from the store, the trainer's log, the span log and the journal alone.
+ * Nothing here asks a daemon, or uses what the campaign remembers.
  *
  *	durable     what was said to be on storage is there, committed
  *	intact      what is there reads back as it was written, but for what was damaged on purpose

@@ -8,8 +8,8 @@
  *	TIME  = as in a setting, with its unit: 250ms, 1.5m
  *
  * Those that the rank plays are what no signal can do. They are handed to the rank's process in CKPT_PLAY when it is
- * started, in its own words (NAME [ ":" MILLISECONDS ] "@" STEP, separated by commas), and it plays them itself, if it
- * knows how: ckpt-train does.
+ * started, in its own words (NAME [ ":" MILLISECONDS ] "@" STEP, separated by commas). It plays them itself, if it can:
+ * ckpt-train does.
  *
  * rank=any is drawn with the seed. Every fault fires at most once. */
 #ifndef CKPT_CLI_INJECT_H
@@ -39,8 +39,8 @@ struct fault {
 	uint64_t continue_ns;      /* when to send SIGCONT; 0: not */
 };
 
-/* Appends the faults of a specification to out[0..*n), which has room for FAULTS_MAX. world: the number of ranks. -EINVAL names
- * the position (from 1) and what is wrong there. */
+/* Appends the faults of a specification to out[0..*n), which has room for FAULTS_MAX. world: the number of ranks. -EINVAL
+ * names the position (from 1) and what is wrong there. */
 int inject_parse(const char *spec, uint32_t world, uint64_t seed, struct fault *out, size_t *n, struct err *err);
 
 bool fault_played(enum fault_kind kind);

@@ -1,5 +1,5 @@
-/* The launcher of `ckpt run`: starts the ranks of a job on this node, watches them, and replaces those that are lost. One thread, one
- * poll; nothing in it waits without a deadline.
+/* The launcher of `ckpt run`: starts the ranks of a job on this node, watches them, and replaces those that are lost. One
+ * thread, one poll; nothing in it waits without a deadline.
  *
  *	rank:  WAITING (start_at) → RUNNING → (exit 0, or 3 after it was at work) FINISHED
  *	                              ↓ died    → WAITING, as long as restarts are left
@@ -12,8 +12,8 @@
  * launch_hang.c   ranks without a heartbeat       launch_report.c   what happened
  * launch_world.c  a world that changes            launch_nodes.c    a job on several nodes
  * launch_stay.c   until others have finished, too
- * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget, launch_recovery,
- * launch_ended, launch_dismissed. */
+ * Parts that know nothing of it: launch_proc, launch_sink, launch_link, launch_held, launch_keeper, launch_budget,
+ * launch_recovery, launch_ended, launch_dismissed. */
 #ifndef CKPT_CLI_LAUNCH_H
 #define CKPT_CLI_LAUNCH_H
 
@@ -91,9 +91,9 @@ struct launch {
 	struct recoveries recoveries;
 	uint32_t epoch;
 	uint64_t epoch_ns; /* when it changed, or a process was killed for hanging */
-	/* Of several nodes, while nobody beats (launch_hang.c): when the ranks were looked at early, and the last
-	 * heartbeat of who was known to hang then, 0: nobody was; the last heartbeat of who was spared, and from when on
-	 * that one has its time; when the daemon was asked whether it is at work. */
+	/* Of several nodes, while no rank beats (launch_hang.c). When the ranks were looked at early, and the last
+	 * heartbeat of the rank that was known to hang then, 0: none was. The last heartbeat of the rank that was spared,
+	 * and from when on that one has its time. When the daemon was asked whether it is at work. */
 	uint64_t hang_looked_ns, hang_known_ns, hang_spared_ns, hang_held_ns, hang_asked_ns;
 	int signals;         /* signalfd; the caller's, by launch_take_signals() */
 	uint64_t begin_ns;   /* of the launcher */
@@ -110,7 +110,8 @@ struct launch {
 
 /* From here on signals wait for the loop, in a signalfd. Before anything is made that must not be left behind. */
 int launch_take_signals(int *signals, struct err *err);
-/* Runs until all is over; the exit code. signals, keeper, faults and options are set; launch_free releases all but the signals. */
+/* Runs until all is over; the exit code. signals, keeper, faults and options are set; launch_free releases all but the
+ * signals. */
 int launch_run(struct launch *launch);
 int launch_init(struct launch *launch, const struct launch_options *options, struct err *err);
 void launch_free(struct launch *launch);
@@ -159,7 +160,7 @@ int nodes_read(const struct cli *cli, uint32_t processes, struct launch_options 
 void nodes_welcomed(struct launch *launch);
 
 /* launch_stay.c: of a job on several nodes, whose world does not change. The loss of a rank elsewhere may need those that
- * have finished here: the launcher stays as long as there is a daemon that will say when none is at work any more. */
+ * have finished here. So the launcher stays as long as there is a daemon that will say when none is at work any more. */
 /* All have finished here, and it stays. */
 bool stay_wanted(const struct launch *launch);
 void stay_tick(struct launch *launch, uint64_t now);

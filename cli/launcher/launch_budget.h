@@ -5,9 +5,8 @@
  * began and that ends before its rank has entered a later epoch. A process that was started since is not covered: its end
  * is another loss. So a job that crashes again and again uses up its budget.
  *
- * A streak counts a process's failures in a row before it
- * was at work: those are tried again more and more slowly, and given up early, since what fails before it has begun will fail
- * again. */
+ * A streak counts a process's failures in a row before it was at work. Those are tried again more and more slowly, and
+ * given up early, since what fails before it has begun will fail again. */
 #ifndef CKPT_CLI_LAUNCH_BUDGET_H
 #define CKPT_CLI_LAUNCH_BUDGET_H
 
@@ -50,7 +49,8 @@ struct streak {
 	uint64_t at[STREAK_MAX]; /* the last failures: a ring */
 };
 
-/* A process has ended before it was at work. The pause before the next try in *pause_ns; false: too many in too short a time. */
+/* A process has ended before it was at work. The pause before the next try in *pause_ns; false: too many in too short a
+ * time. */
 bool streak_failed(struct streak *streak, uint64_t now, uint64_t *pause_ns);
 /* It was at work. */
 void streak_ended(struct streak *streak);

@@ -1,6 +1,6 @@
 /* The remote shell: what runs a command on another machine. It is called with the host and one command, which is for a
- * POSIX shell; it passes stdin, stdout and stderr on, and ends with the status of the command, or with SHELL_BROKE when
- * the way there broke. */
+ * POSIX shell. It passes stdin, stdout and stderr on. It ends with the status of the command, or with SHELL_BROKE when
+ * the connection broke. */
 #ifndef CKPT_CLI_REMOTE_SHELL_H
 #define CKPT_CLI_REMOTE_SHELL_H
 
@@ -9,7 +9,8 @@
 #include "base/bytes.h"
 
 enum { SHELL_WORDS_MAX = 32, SHELL_HOST_MAX = 255 };
-/* What a remote shell ends with where the directory is not there; POSIX shells say so of a program that is not, or cannot be run. */
+/* What a remote shell ends with where the directory is not there; POSIX shells say so of a program that is not, or cannot
+ * be run. */
 enum { SHELL_NOT_THERE = 127, SHELL_CANNOT = 126, SHELL_BROKE = 255 };
 
 struct shell {

@@ -1,7 +1,7 @@
 /* Which fault led to which recovery, and what found it.
  *
- * A recovery is of the first fault before it that can have led to it and that no other recovery has claimed; one whose doing an earlier
- * recovery has undone comes last. So two faults of a kind never share a recovery.
+ * A recovery is of the first fault before it that can have led to it and that no other recovery has claimed. A fault
+ * whose effect an earlier recovery has undone comes last. So two faults of a kind never share a recovery.
  *
  *	report_match.c  the recoveries         report_signs.c  what needs no recovery of ranks
  *	report_trace.c  what a kind leaves behind */

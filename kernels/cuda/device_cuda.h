@@ -9,11 +9,12 @@
  *
  * Of a group that is held (cuda_held.h) there is, in the place of its copies: wait digested ─ pack what has changed ─ write progress.
  *
- * Staged, the copies of the groups lead into the device's spare memory, and second ones lead from there to the arena and tell the
- * progress.
+ * Staged, the copies of the groups lead into the device's spare memory, and second ones lead from there to the arena and
+ * tell the progress.
  *
- * Threads as in kernels.h. Every function that calls the runtime makes the device's context current to the thread and puts the
- * former one back, or none: a thread that had no context has none again, so that nothing is set up on a GPU that nobody uses. */
+ * Threads as in kernels.h. Every function that calls the runtime makes the device's context current to the thread and
+ * puts the former one back, or none. A thread that had no context has none again, so that nothing is set up on a GPU that
+ * nobody uses. */
 #ifndef CKPT_KERNELS_DEVICE_CUDA_H
 #define CKPT_KERNELS_DEVICE_CUDA_H
 
@@ -61,7 +62,8 @@ struct cuda_former {
 	int interaction;
 };
 
-/* Makes the device's context current to this thread, whose calls then end nobody's recording. Only on 0 is cuda_leave due. */
+/* Makes the device's context current to this thread, whose calls then end nobody's recording. Only on 0 is cuda_leave
+ * due. */
 int cuda_enter(struct device *dev, struct cuda_former *former, struct err *err);
 void cuda_leave(struct device *dev, const struct cuda_former *former);
 
@@ -89,8 +91,8 @@ int cuda_await(struct device *dev, struct rt_event *event, struct err *err);
 /* All that was put on the device's own stream has run, or never will. */
 bool cuda_is_idle(struct device *dev);
 
-/* The stream by which the device orders what the caller puts on `stream`: that itself, or, where it is of another GPU, the device's default
- * stream, which waits for it from now on. The device is entered. */
+/* The stream by which the device orders what the caller puts on `stream`: that itself, or, where it is of another GPU,
+ * the device's default stream, which waits for it from now on. The device is entered. */
 int cuda_stand_in(struct device *dev, struct rt_stream *stream, struct rt_stream **own, struct err *err);
 /* Whether there is such a stand-in. -EINVAL: one of the two streams records a graph, which stays as it is. */
 int cuda_foreign(struct device *dev, struct rt_stream *stream, bool *foreign, struct err *err);
@@ -98,8 +100,8 @@ int cuda_foreign(struct device *dev, struct rt_stream *stream, bool *foreign, st
 /* Writes to registered memory, on the device's own stream, behind all that is on it. width: 4 or 8. */
 int cuda_tell(struct device *dev, void *at, uint64_t value, unsigned width, const char *what, struct err *err);
 
-/* Keeps memory (malloc) that a device which hangs may touch yet: freed with the device if it has come to an end by then. NULL is
- * allowed. */
+/* Keeps memory (malloc) that a device which hangs may touch yet: freed with the device if it has come to an end by then.
+ * NULL is allowed. */
 void cuda_lose(struct device *dev, void *memory, bool registered);
 
 enum cuda_direction { CUDA_TO_ARENA, CUDA_TO_MEMORY };
@@ -127,7 +129,8 @@ int cuda_restore(struct device *dev, const void *base, const struct span *spans,
 int cuda_restore_put(struct device *dev, const void *base, const struct span *spans, size_t n, const uint64_t *leaves,
 		     void *stream, const void *origin, struct restored_bad *bad, struct err *err);
 int cuda_restore_end(struct device *dev, struct restored_bad *bad, struct err *err);
-/* Of what the device has of restores. It is entered, if it can be, and about to be freed. idle: it touches nothing any more. */
+/* Of what the device has of restores. It is entered, if it can be, and about to be freed. idle: it touches nothing any
+ * more. */
 void cuda_restoring_free(struct device *dev, bool idle);
 
 #endif

@@ -1,7 +1,7 @@
-/* The calls of a CUDA runtime that the device layer needs, as a table with plain types: the real runtime
- * (cuda_rt_real.c, where the toolkit is) or the fake of the tests. What CUDA guarantees and both must keep:
- * operations of one stream run in order, each seeing the memory as the one before left it; different streams are
- * ordered by events alone; a value is written after all earlier operations of its stream are visible to the host.
+/* The calls of a CUDA runtime that the device layer needs, as a table with plain types: the real runtime (cuda_rt_real.c,
+ * where the toolkit is) or the fake of the tests. What CUDA guarantees and both must keep: operations of one stream run
+ * in order, each seeing the memory as the one before left it. Different streams are ordered by events alone. A value is
+ * written after all earlier operations of its stream are visible to the host.
  *
  * Calls return 0 or the vendor's code (positive); errno_of and text_of translate it at once where it enters. */
 #ifndef CKPT_KERNELS_CUDA_RT_H
@@ -41,8 +41,8 @@ struct cuda_rt {
 	 * made. All calls below need one: without it the runtime makes one on GPU 0, of half a gigabyte. */
 	int (*current)(struct cuda_rt *rt, struct rt_context **context);
 	int (*make_current)(struct cuda_rt *rt, struct rt_context *context);
-	/* Exchanges how calls of this thread get on with streams that record a graph: by the runtime's default a question about
-	 * an event, or memory that is pinned, ends a recording of any thread. */
+	/* Exchanges how calls of this thread get on with streams that record a graph: by the runtime's default a question
+	 * about an event, or memory that is pinned, ends a recording of any thread. */
 	int (*interaction)(struct cuda_rt *rt, int *mode);
 	/* Loads the kernels of the current device. */
 	int (*load)(struct cuda_rt *rt);
@@ -54,15 +54,16 @@ struct cuda_rt {
 	int (*host_register)(struct cuda_rt *rt, void *base, size_t size);
 	int (*host_unregister)(struct cuda_rt *rt, void *base);
 
-	/* Of the greatest priority, so that it shares no hardware queue with the training's: what it waits for would hold them up, and they
-	 * it. Does not synchronise with the default stream. */
+	/* Of the greatest priority, so that it shares no hardware queue with the training's: what it waits for would hold
+	 * them up, and they it. Does not synchronise with the default stream. */
 	int (*stream_create)(struct cuda_rt *rt, struct rt_stream **stream);
 	int (*stream_destroy)(struct cuda_rt *rt, struct rt_stream *stream);
 	int (*stream_query)(struct cuda_rt *rt, struct rt_stream *stream);
 	/* Whose it is. NULL: this driver cannot tell. */
 	int (*stream_device)(struct cuda_rt *rt, struct rt_stream *stream, int *ordinal);
 	int (*stream_context)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_context **context);
-	/* Whether what is put on it is recorded; NULL: or cannot be used, because a stream that synchronises with it records. */
+	/* Whether what is put on it is recorded; NULL: or cannot be used, because a stream that synchronises with it
+	 * records. */
 	int (*stream_records)(struct cuda_rt *rt, struct rt_stream *stream, bool *records);
 	/* Both may be of any device. */
 	int (*stream_wait)(struct cuda_rt *rt, struct rt_stream *stream, struct rt_event *event);
@@ -83,16 +84,18 @@ struct cuda_rt {
 
 	int (*tell)(struct cuda_rt *rt, struct rt_stream *stream, void *at, uint64_t value, unsigned width);
 
-	/* Many copies at once, none of which need be done before another. NULL: this runtime, or its driver, has no such call. */
+	/* Many copies at once, none of which need be done before another. NULL: this runtime, or its driver, has no such
+	 * call. */
 	int (*copy_batch)(struct cuda_rt *rt, void **dst, const void **src, const size_t *bytes, size_t n,
 			  struct rt_stream *stream);
 
-	/* Memory of the current device, there for what is put on the stream behind the call; freed when what is before it is
-	 * done. */
+	/* Memory of the current device, there for what is put on the stream behind the call; freed when what is before it
+	 * is done. */
 	int (*alloc)(struct cuda_rt *rt, void **out, size_t size, struct rt_stream *stream);
 	int (*free)(struct cuda_rt *rt, void *memory, struct rt_stream *stream);
 
-	/* The allocation that this memory of the current device stands in, which no copy may leave. *size 0: the driver knows of none. */
+	/* The allocation that this memory of the current device stands in, which no copy may leave. *size 0: the driver
+	 * knows of none. */
 	int (*allocation)(struct cuda_rt *rt, const void *memory, void **base, size_t *size);
 
 	/* The kernels of gpu_kernels.h; leaves and base are registered memory or the device's, changed is the device's.

@@ -1,5 +1,5 @@
-/* Repeat: a sentence that is true for long, and found out anew again and again, is logged when it is new, and then ever
- * more rarely: after 2 seconds, 4, 8, at last every 10 minutes. */
+/* Repeat: a sentence that stays true for long, and is found again and again, is logged when it is new. Then it is logged
+ * less and less often: after 2 seconds, 4, 8, at last every 10 minutes. */
 #ifndef CKPT_BASE_REPEAT_H
 #define CKPT_BASE_REPEAT_H
 

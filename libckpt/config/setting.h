@@ -1,6 +1,6 @@
-/* Settings: what an operator can decide, in one table: the single source of ckptd's options and environment, of the configuration
- * file, of `ckpt config`, and of what the documentation is held against. A new setting is one row of settings[] and one field of
- * the struct that its offset names. */
+/* Settings: what an operator can decide, in one table. It is the single source of ckptd's options and environment, of the
+ * configuration file, of `ckpt config`, and of what the documentation is compared with. A new setting is one row of
+ * settings[] and one field of the struct that its offset names. */
 #ifndef CKPT_CONFIG_SETTING_H
 #define CKPT_CONFIG_SETTING_H
 

@@ -1,11 +1,12 @@
 /*
- * The collectives of a rank, over what there is: a TCP ring of hosts for everything, or, where the data is on GPUs, NCCL for
- * the big vectors and the ring for what is small and on the host. One interface, one set of promises, those of ring.h: no
- * call hangs, the first error is final, all ranks call the same in the same order.
+ * The collectives of a rank, over what there is: a TCP ring of hosts for everything. If the data is on GPUs, it is NCCL
+ * for the big vectors and the ring for what is small and on the host. One interface, one set of promises, those of
+ * ring.h: no call hangs, the first error is final, all ranks call the same in the same order.
  *
- * Of each epoch there is a new one. Its address goes to the other ranks through ckpt_join(): that of the ring, and whether NCCL is
- * used. The identifier of the new communicator comes from rank 0 over the ring, when that stands: each one that NCCL makes
- * holds a thread and a socket until all ranks have used it, so that none is made for ranks that may not come.
+ * Of each epoch there is a new one. Its address goes to the other ranks through ckpt_join(): that of the ring, and
+ * whether NCCL is used. The identifier of the new communicator comes from rank 0 over the ring, when that stands. Each
+ * one that NCCL makes holds a thread and a socket until all ranks have used it, so that none is made for ranks that may
+ * not come.
  */
 #ifndef CKPT_TRAINER_COLLECTIVE_H
 #define CKPT_TRAINER_COLLECTIVE_H
@@ -39,7 +40,8 @@ struct collective_group {
 	struct errand_waiting waiting; /* as in nccl_comm.h */
 };
 
-/* To be called once. Errors are those of ring_connect() and nccl_comm_connect(); -EINVAL where some ranks have GPUs, and others not. */
+/* To be called once. Errors are those of ring_connect() and nccl_comm_connect(); -EINVAL where some ranks have GPUs, and
+ * others not. */
 int collective_connect(struct collective *collective, const struct collective_group *group, int64_t deadline);
 
 /* Why it failed. */

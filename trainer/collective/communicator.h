@@ -1,10 +1,10 @@
 /*
- * The communicator: this rank among the others in one epoch. It joins, is connected to the others, and takes part in collectives
- * that are noted in the flight record.
+ * The communicator: this rank among the others in one epoch. It joins, is connected to the others, and takes part in
+ * collectives that are noted in the flight record.
  *
- * Every function returns 0, -ESTALE when the epoch is over as far as this rank can see (a neighbour is lost or late, or
- * the news came): leave the communicator and join again; -ENOTRECOVERABLE when this process cannot go on with its device; or another
- * -errno that joining again would not mend. In all cases communicator.why says what happened.
+ * Every function returns 0 or one of these. -ESTALE when the epoch is over as far as this rank can see (a neighbour is
+ * lost or late, or the news came): leave the communicator and join again. -ENOTRECOVERABLE when this process cannot go on
+ * with its device. Or another -errno that joining again would not mend. In all cases communicator.why says what happened.
  */
 #ifndef CKPT_TRAINER_COMMUNICATOR_H
 #define CKPT_TRAINER_COMMUNICATOR_H

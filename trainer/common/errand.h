@@ -5,14 +5,14 @@
 #include <stdint.h>
 
 /*
- * Calls run(argument). 0: it has come back; -ETIMEDOUT: it had not by the deadline, and still has the argument, which must stay for the
- * rest of the process's life; or -errno: no thread could be had, and it was not called.
+ * Calls run(argument). 0: it has come back. -ETIMEDOUT: it had not by the deadline, and still has the argument, which
+ * must stay for the rest of the process's life. Or -errno: no thread could be had, and it was not called.
  */
 int errand_run(void (*run)(void *argument), void *argument, int64_t deadline);
 
 /*
- * The same; whoever waits calls waiting(self) now and then (w NULL: nothing). If run comes back after the deadline, its thread calls
- * late(argument), which may free it; NULL: nothing.
+ * The same; whoever waits calls waiting(self) now and then (w NULL: nothing). If run comes back after the deadline, its
+ * thread calls late(argument), which may free it; NULL: nothing.
  */
 struct errand_waiting {
 	void (*waiting)(void *self);

@@ -1,7 +1,8 @@
 /*
- * What the driver's management library (NVML) knows of a device that has failed: whether it is gone, wants a reset, or is
- * well, so that only the context of one process was lost; and the last critical error (XID) that the driver reported of
- * it. The library is taken at run time; without it nothing is lost but what it would have said.
+ * What the driver's management library (NVML) knows of a device that has failed. It tells whether the device is gone,
+ * wants a reset, or is well, so that only the context of one process was lost. And it tells the last critical error (XID)
+ * that the driver reported of it. The library is taken at run time; without it nothing is lost but what it would have
+ * said.
  */
 #ifndef CKPT_TRAINER_NVML_H
 #define CKPT_TRAINER_NVML_H
@@ -13,8 +14,8 @@
 struct nvml;
 
 /*
- * Begins to watch the device of this place on the bus. libnvidia-ml.so.1, or what CKPT_NVML_LIBRARY names; why it cannot be had is told by
- * nvml_explain(). NULL: no memory.
+ * Begins to watch the device of this place on the bus. libnvidia-ml.so.1, or what CKPT_NVML_LIBRARY names; why it cannot
+ * be had is told by nvml_explain(). NULL: no memory.
  */
 struct nvml *nvml_open(int ordinal, const char *bus_id);
 

@@ -1,7 +1,8 @@
 /*
- * What a rank computes on, as far as it can fail: the host, or a GPU (cuda/). A GPU works behind the caller's back, its errors
- * show later and some of them stay: then no call of this process succeeds any more, and only another process can take
- * the rank's place. The host device plays the same failures, so that what follows from them is the same code everywhere.
+ * What a rank computes on, as far as it can fail: the host, or a GPU (cuda/). A GPU works behind the caller's back, its
+ * errors show later and some of them stay: then no call of this process succeeds any more, and only another process can
+ * take the rank's place. The host device plays the same failures, so that what follows from them is the same code
+ * everywhere.
  */
 #ifndef CKPT_TRAINER_DEVICE_H
 #define CKPT_TRAINER_DEVICE_H
@@ -40,9 +41,9 @@ const char *device_failure_text(enum device_failure failure);
 struct device device_host(void);
 
 /*
- * Waits until all work is done. 0; -ENOTRECOVERABLE and why: the context is lost, or the work has not ended by the
- * deadline, or not within three times what work has taken so far (a second at least) after the cancel descriptor (-1:
- * none) became readable, which nothing but the end of this process mends.
+ * Waits until all work is done. 0, or -ENOTRECOVERABLE and why: the context is lost, or the work has not ended by the
+ * deadline. Or it has not ended within three times what work has taken so far (a second at least) after the cancel
+ * descriptor (-1: none) became readable. Only the end of this process mends that.
  */
 int device_wait(struct device *device, int cancel_fd, int64_t deadline);
 

@@ -1,6 +1,6 @@
 /*
- * Where a rank computes, and what it computes there: the host, or a GPU. A platform is opened once in the life of a process; an engine
- * holds the model, its gradients and the rank's shard of the optimiser for one place in the world.
+ * Where a rank computes, and what it computes there: the host, or a GPU. A platform is opened once in a process. An
+ * engine holds the model, its gradients and the rank's shard of the optimiser for one place in the world.
  *
  * Functions return 0 or -errno; -ENOTRECOVERABLE: the device is lost, device->why says how.
  */
@@ -78,8 +78,8 @@ enum { PLATFORM_WHY_SIZE = 256 };
 
 /* Opens that of a GPU. -ENODEV, -ENOENT or -ENOSYS and a sentence where there is none, or a library is missing. */
 typedef int platform_open_fn(struct platform **platform, char why[PLATFORM_WHY_SIZE]);
-/* cuda/platform_cuda.c: where the program was built with CUDA. The device is the one of the rank on its node (LOCAL_RANK), counted
- * round; the libraries are those of the system. */
+/* cuda/platform_cuda.c: where the program was built with CUDA. The device is the one of the rank on its node
+ * (LOCAL_RANK), counted round; the libraries are those of the system. */
 platform_open_fn platform_cuda;
 
 #endif

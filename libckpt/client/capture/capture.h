@@ -1,6 +1,6 @@
-/* Capture: the devices on which a rank's state lives and the plans that copy it into each slot, built once. A slot's counters
- * are written by the device itself when there is one device; with several, each has counters of its own in the arena and
- * capture_combine, on the library's service thread, sums them. */
+/* Capture: the devices on which a rank's state lives and the plans that copy it into each slot, built once. A slot's
+ * counters are written by the device itself when there is one device. With several, each has counters of its own in the
+ * arena, and capture_combine, on the library's service thread, sums them. */
 #ifndef CKPT_CAPTURE_H
 #define CKPT_CAPTURE_H
 
@@ -102,8 +102,9 @@ uint64_t capture_granule(int ordinal, uint64_t bytes);
 /* Those of one slot, for what has moved since. On failure they are partly as they were: the next call tries again. */
 int capture_plans_follow(struct capture *c, const struct table *table, uint32_t slot, struct err *err);
 
-/* Starts the copy of everything into the slot, whose record says CAPTURING, but for what it holds if it is intact, from where the table
- * says that it stands now. On failure the slot's `done` says so as soon as nothing is being copied into it. */
+/* Starts the copy of everything into the slot, whose record says CAPTURING, but for what it holds if it is intact, from
+ * where the table says that it stands now. On failure the slot's `done` says so as soon as nothing is being copied into
+ * it. */
 int capture_launch(struct capture *c, const struct table *table, uint32_t slot, void *stream, bool strict,
 		   struct err *err);
 /* The number of a tensor group in what this rank captures, for capture_fence; -1: nothing of it is captured here. */

@@ -1,7 +1,7 @@
-/* Loads: what a restore copies out of the slots of the node's arenas into the registered memory. Planned for all arenas before anything
- * is copied; then copied in runs of leaves, as they are there: the daemon tells in each arena what has been brought and verified
- * (struct arena_bring) while it brings the rest, and in its answer what the whole is. The arenas are shared: that a slot still holds
- * what is copied is looked up before and after each copy. */
+/* Loads: what a restore copies out of the slots of the node's arenas into the registered memory. It is planned for all
+ * arenas before anything is copied. Then leaves are copied in runs, as they arrive. The daemon tells in each arena what
+ * has been brought and verified (struct arena_bring) while it brings the rest, and in its answer what the whole is. The
+ * arenas are shared: that a slot still holds what is copied is looked up before and after each copy. */
 #ifndef CKPT_LOADS_H
 #define CKPT_LOADS_H
 
@@ -45,19 +45,20 @@ struct loads {
 /* Before the restore is asked for: what the arenas tell now is of an earlier one. Without a plan. -ENOMEM. */
 int loads_init(struct loads *loads, const struct stage *stage, void *stream, _Atomic bool *undefined, struct err *err);
 void loads_free(struct loads *loads);
-/* Every registered byte comes from exactly one captured piece: layout_make split each registered piece over the local ranks. Touches
- * nothing. */
+/* Every registered byte comes from exactly one captured piece: layout_make split each registered piece over the local
+ * ranks. Touches nothing. */
 int loads_plan(struct loads *loads, const ckpt *s, const struct stage *stage, struct err *err);
 /* Something is being brought since: there may be something to copy. */
 bool loads_seen(const struct loads *loads);
-/* Copies what is there by now and was not copied yet; *any: there was something. What an attempt that is over left behind does not count,
- * and is no error. */
+/* Copies what is there by now and was not copied yet; *any: there was something. What an attempt that is over left behind
+ * does not count, and is no error. */
 int loads_follow(struct loads *loads, bool *any, struct err *err);
 /* Behind an error, too, before the memory may be used: nothing is being copied any more. */
 int loads_end_parts(struct loads *loads, struct err *err);
 /* All is there: copies the rest; everything, where what was copied is of something else than the answer says. */
 int loads_finish(struct loads *loads, const struct wire_restored *m, struct err *err);
-/* Then: in which epoch the state began without a restore, as far as memory tells; 0: it came from storage, or was restored itself. */
+/* Then: in which epoch the state began without a restore, as far as memory tells; 0: it came from storage, or was
+ * restored itself. */
 uint32_t loads_began(const struct loads *loads);
 
 #endif

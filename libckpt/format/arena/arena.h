@@ -7,9 +7,9 @@
  *	                                 behind them those of replicas that others capture (witness.h; written by the rank)
  *	[slots_at, + slots × slot_size)  per slot: the captured pieces, packed as in the files (see layout.h)
  *
- * Who writes what: each field says it. The daemon reads everything in here as the word of an untrusted process: it copies, checks
- * bounds, and keeps its own view; a rank that scribbles damages only its own snapshots, and what is known of health marks after the
- * daemon was started again: it could as well have given them.
+ * Who writes what: each field says it. The daemon reads everything in here as the word of an untrusted process: it
+ * copies, checks bounds, and keeps its own view. A rank that scribbles damages only its own snapshots. It also damages
+ * what is known of health marks after a restart of the daemon, but could as well have given such marks.
  *
  * A slot's life, as the rank sees it: FREE → (rank: begin) CAPTURING → (device) done=1 → (rank: fence) fenced=1 → … → (daemon only)
  * FREE, perhaps intact. A rank that cannot finish sets done to a negative errno; the daemon frees the slot. */
@@ -56,8 +56,8 @@ struct arena_slot {
 	_Atomic uint32_t epoch;
 	uint32_t flags;    /* rank, and daemon where it fills the slot: enum slot_flags */
 	uint64_t begin_ns; /* rank: clock_now() at begin */
-	/* daemon, before it frees the slot: 1: what was captured or restored still stands in it, every byte found to match the leaf table;
-	 * rank: 0 when it has taken it. So a capture can leave out what is there already. */
+	/* daemon, before it frees the slot: 1: what was captured or restored still stands in it, every byte found to
+	 * match the leaf table; rank: 0 when it has taken it. So a capture can leave out what is there already. */
 	_Atomic uint32_t intact;
 	/* rank, and daemon where it fills the slot out of memory: the epoch in which the state began without a restore;
 	 * what was restored from memory has begun where that began. 0: it came from storage, or nobody told */
@@ -66,8 +66,8 @@ struct arena_slot {
 						 * the order of the layout */
 };
 
-/* Where one device of several tells how far it is; the library sums the parts into the slot. Unused when the rank's state lives on
- * one device: that one writes the slot's own counters. Stands here because a device can only write to the arena. */
+/* Where one device of several tells how far it is; the library sums the parts into the slot. Unused when the rank's state
+ * lives on one device: that one writes the slot's own counters. Stands here because a device can only write to the arena. */
 struct arena_part {
 	_Atomic uint64_t progress;
 	_Atomic uint32_t done; /* as in arena_slot */
@@ -121,9 +121,10 @@ struct arena_entry {
 	_Atomic uint32_t joined;     /* the last epoch that the rank has entered, in this process or an earlier one */
 };
 
-/* What of a step that is brought into a slot, to be restored, is there and matches its digests: the ranks of the node load it while the
- * rest is on its way. In granules, runs of leaves in the order of the layout. Written by the daemon; each attempt (a step, a source) has
- * a turn of its own, which ends before anything else happens to the slot: what was copied out of it within a turn was right. */
+/* What of a step that is brought into a slot, to be restored, is there and matches its digests: the ranks of the node
+ * load it while the rest is on its way. In granules, runs of leaves in the order of the layout. Written by the daemon.
+ * Each attempt (a step, a source) has a turn of its own, which ends before anything else happens to the slot. So what was
+ * copied out of it within a turn was right. */
 enum { ARENA_GRANULES = 1024, ARENA_GRANULE_LEAVES = 256 };
 struct arena_bring {
 	_Atomic uint32_t turn; /* odd: an attempt, which the rest is of; even: there is none */
@@ -152,14 +153,15 @@ struct arena_health_mark {
 	char reason[ARENA_REASON];
 };
 
-/* Written by the rank: the last step that it found no free slot for, and has left out. Epoch 0: none, or it is being changed. Unused
- * where the daemon is older. */
+/* Written by the rank: the last step that it found no free slot for, and has left out. Epoch 0: none, or it is being
+ * changed. Unused where the daemon is older. */
 struct arena_left_out {
 	_Atomic uint64_t step;
 	_Atomic uint32_t epoch;
 };
 
-/* A fault that the rank is to play (ckpt_fault). The daemon writes kind and ms, then seq; the rank writes taken. Equal: there is none. */
+/* A fault that the rank is to play (ckpt_fault). The daemon writes kind and ms, then seq; the rank writes taken. Equal:
+ * there is none. */
 struct arena_fault {
 	_Atomic uint32_t seq, taken;
 	_Atomic uint32_t kind; /* enum fault_kind; 0: it is taken back */
@@ -176,16 +178,17 @@ struct arena_schedule {
 	_Atomic uint64_t memory_from, memory_every, storage_from, storage_every;
 };
 
-/* Written by the rank: the last step that it has asked for, and what its saves have kept it from. Epoch 0: it has not asked, or it is being
- * changed. */
+/* Written by the rank: the last step that it has asked for, and what its saves have kept it from. Epoch 0: it has not
+ * asked, or it is being changed. */
 struct arena_asked {
 	_Atomic uint64_t step, ns; /* ns: clock_now() */
 	_Atomic uint32_t epoch;
 	_Atomic uint64_t stall_ns, stalls; /* spent in begin and fence, of so many saves */
 };
 
-/* Written by the rank, under a sequence lock together with in_collective when it leaves one: how long it was in the collectives that it has
- * left, in all since the arena is there; and twice their number, odd while it changes. Unused where the library is older. */
+/* Written by the rank when it leaves a collective, under a sequence lock together with in_collective. How long it was in
+ * the collectives that it has left, in all since the arena is there. And twice their number, odd while it changes. Unused
+ * where the library is older. */
 struct arena_waited {
 	_Atomic uint64_t seq, ns;
 };
@@ -260,7 +263,8 @@ static inline uint64_t arena_named(uint32_t epoch, uint32_t rank)
 	return (uint64_t)epoch << 32 | (rank + 1);
 }
 
-/* The arithmetic of an arena; sizes in bytes; nleaves: all of a slot. -EOVERFLOW, or -EINVAL for a slot count outside 3..8. */
+/* The arithmetic of an arena; sizes in bytes; nleaves: all of a slot. -EOVERFLOW, or -EINVAL for a slot count outside
+ * 3..8. */
 struct arena_plan {
 	uint64_t table_at, leaves_at, slots_at, size;
 };

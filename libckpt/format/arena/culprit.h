@@ -1,7 +1,7 @@
 /* Culprit: for which rank the others wait, by their flight records. A rank that hangs makes all others wait in their next
- * collective, so that soon none has a heartbeat. The one to blame is who is stopped, else who is in no collective, else
- * who is in an earlier one (of those in none: was in last), else who is in another operation or size than most, else who
- * is at an earlier step or fell silent first. */
+ * collective, so that soon none has a heartbeat. To blame is, in this order: a rank that is stopped; a rank in no
+ * collective; a rank in an earlier one (in no collective: the earliest last one); a rank in another operation or size
+ * than most; a rank at an earlier step; the rank that fell silent first. */
 #ifndef CKPT_FORMAT_CULPRIT_H
 #define CKPT_FORMAT_CULPRIT_H
 
@@ -16,7 +16,8 @@ struct suspect {
 
 enum { CULPRIT_TEXT_MAX = 320 };
 
-/* First of all, and again when anything has changed. Leaves them in the order of their ranks. In n log n: a job may have many thousands. */
+/* First of all, and again when anything has changed. Leaves them in the order of their ranks. In n log n: a job may have
+ * many thousands. */
 void culprit_count(struct suspect *all, uint32_t n);
 /* Among those whose last heartbeat was at silent_ns or before: who beat later is not to blame, though the first to be
  * overdue may be one that waits for another. NULL: there is none. */

@@ -1,19 +1,20 @@
-/* Layout: where the captured pieces of every rank of a node stand, in its slots and in its files, which have the same
- * order: a slot is the concatenation of the data sections of the rank's files, so that a file is written straight out of
+/* Layout: where the captured pieces of every rank of a node stand, in its slots and in its files. Both have the same
+ * order. A slot is the concatenation of the data sections of the rank's files, so that a file is written directly out of
  * the arena. A pure function of the registrations of all local ranks, so that a replaced rank gets the same one.
  *
- * Replicated pieces are written once: those that the same local ranks hold are laid end to end in order of name and
- * position, and cut into equal shares, one for each holder in order of rank. A cut is moved to the nearest leaf boundary of
- * the piece it falls in (a contiguous piece is cut into flat ranges), or, where that piece is not contiguous, to the
- * nearest step of its outermost dimension longer than 1. So each share is within one leaf of the mean; a cut in a piece that
- * is not contiguous adds at most half of such a step. Blobs of a rank are never replicated, those of the job always are.
+ * Replicated pieces are written once. Those that the same local ranks hold are laid end to end in order of name and
+ * position, and cut into equal shares. There is one share for each holder, in order of rank. A cut is moved to the
+ * nearest leaf boundary of the piece it falls in (a contiguous piece is cut into flat ranges). If that piece is not
+ * contiguous, the cut moves to the nearest step of its outermost dimension longer than 1. So each share is within one
+ * leaf of the mean; a cut in a piece that is not contiguous adds at most half of such a step. Blobs of a rank are never
+ * replicated, those of the job always are.
  *
- * A group is split into parts at piece boundaries: between what is of one rank, what is of the job, and what is of each
- * replica group (other nodes may hold these, too: shares.h), when its data exceeds a bound, and when its header might
- * exceed that of safetensors readers (about 150,000 pieces).
+ * A group is split into parts at piece boundaries. There is a boundary between what is of one rank, what is of the job,
+ * and what is of each replica group (other nodes may hold these, too: shares.h). A group is also split when its data
+ * exceeds a bound, and when its header might exceed that of safetensors readers (about 150,000 pieces).
  *
- * Within a group what is replicated comes last, blobs of the job first, then by replica group; then pieces are ordered by
- * element size (descending), then by name and position, and stand without gaps, as safetensors requires. Every file's
+ * Within a group what is replicated comes last: blobs of the job first, then by replica group. Pieces are then ordered by
+ * element size (descending), then by name and position. They stand without gaps, as safetensors requires. Every file's
  * data starts at a multiple of LAYOUT_ALIGN in the slot. A tensor without elements is captured as one piece of 0 bytes by
  * the lowest local rank that registers a piece of it; other empty pieces are left out.
  *
@@ -59,12 +60,12 @@ struct layout {
 	uint64_t nwitnesses; /* leaves behind those, of what others capture (witness.h) */
 };
 
-/* Lays out n ranks, in any order (layouts[i] belongs to regs[i]; all of one world, no rank twice). Whoever registers an
- * entry must describe it alike: other kinds, dtypes, shapes or groups under one name are -EINVAL, both sides named, as
- * are pieces of one replica group that overlap without being equal; other overlaps are -EEXIST. `job_complete` says that
- * the registrations are those of all ranks of the job: then a hole is an error too (-ENODATA), named as in region_cover.
- * -E2BIG: so many tensors or pieces that the node's manifest could not be written. On error every layouts[i] is empty.
- * file_max: LAYOUT_FILE_MAX, or smaller in tests; a larger piece has a file of its own. */
+/* Lays out n ranks, in any order (layouts[i] belongs to regs[i]; all of one world, no rank twice). All ranks that
+ * register an entry must describe it alike. Other kinds, dtypes, shapes or groups under one name are -EINVAL, both sides
+ * named. So are pieces of one replica group that overlap without being equal. Other overlaps are -EEXIST. `job_complete`
+ * says that the registrations are those of all ranks of the job: then a hole is an error too (-ENODATA), named as in
+ * region_cover. -E2BIG: so many tensors or pieces that the node's manifest could not be written. On error every
+ * layouts[i] is empty. file_max: LAYOUT_FILE_MAX, or smaller in tests; a larger piece has a file of its own. */
 int layout_make(const struct registration *const *regs, uint32_t n, bool job_complete, uint64_t file_max,
 		struct layout *layouts, struct err *err);
 void layout_free(struct layout *layout);

@@ -1,24 +1,25 @@
 /* The two JSON documents of a checkpoint. The chain of digests: MANIFEST.json → node-<name>.json → sidecars → bytes.
  *
- * Each document is "sealed": it is JSON on one line that ends with `,"root":"<32 hex>"}\n`, where root is the XXH3-128 of all
- * bytes before that suffix, so that any flipped bit is found before the text is parsed.
+ * Each document is "sealed": it is JSON on one line that ends with `,"root":"<32 hex>"}\n`. The root is the XXH3-128 of
+ * all bytes before that suffix, so that any flipped bit is found before the text is parsed.
  *
  * node-<name>.json  {"format":"ckpt.node","version":1,"job","step","epoch","world","node","began",
  *   "tensors":[{"name","kind":"tensor"|"job-blob"|"rank-blob","sized","dtype","shape":[...]}],
  *   "files":[{"name","rank","group","part","size","data_at","packed":{"size","index","digest"},
  *             "sidecar":{"name","size","digest"},
  *             "pieces":[{"t":index into tensors,"o":[...],"e":[...]} or {"t":…,"s":start,"n":count}]}]}
- *   The pieces of a file stand in the order of their bytes, without gaps, from data_at on. Only files that are packed (packed.h) have
- *   "packed": size, data_at and the places of pieces are then those of the safetensors file that it stands for.
+ *   The pieces of a file stand in the order of their bytes, without gaps, from data_at on. Only files that are packed
+ *   (packed.h) have "packed": size, data_at and the places of pieces are then those of the safetensors file that it
+ *   stands for.
  * MANIFEST.json  {"format":"ckpt.manifest","version":1,"job","step","epoch","world","began","bytes","stored","files",
- *   "nodes":[{"name","file","size","digest"}]} , nodes sorted by name (bytes of the names): a pure function of the node manifests.
- *   "began" is the epoch in which the state began without a restore, over all nodes the largest. Where it was restored from storage, or
- *   nobody told, the key is not there.
+ *   "nodes":[{"name","file","size","digest"}]} , nodes sorted by name (bytes of the names): a pure function of the node
+ *   manifests. "began" is the epoch in which the state began without a restore, over all nodes the largest. Where it was
+ *   restored from storage, or nobody told, the key is not there.
  *   "stored", what the files take, stands there only where it is not "bytes", what they hold.
  *
- * Decoders are bounded: what they allocate is about 20 times the text at most, whose length they check first. They refuse with
- * -EBADMSG and the path ("files[3].pieces[7].e") whatever is missing, of another type, out of bounds or twice there, and with
- * -EPROTONOSUPPORT another version. Keys that they do not know they ignore. On error the result is empty. */
+ * Decoders are bounded: what they allocate is about 20 times the text at most, whose length they check first. They refuse
+ * with -EBADMSG and the path ("files[3].pieces[7].e") whatever is missing, of another type, out of bounds or twice there,
+ * and with -EPROTONOSUPPORT another version. Keys that they do not know they ignore. On error the result is empty. */
 #ifndef CKPT_FORMAT_MANIFEST_H
 #define CKPT_FORMAT_MANIFEST_H
 
@@ -108,16 +109,17 @@ int node_manifest_encode(const struct node_manifest *m, struct wbuf *out);
 int node_manifest_decode(const void *text, size_t len, struct node_manifest *m, struct err *err);
 void node_manifest_free(struct node_manifest *m);
 
-/* Builds MANIFEST.json from the texts of all node manifests (already decoded for their totals) into `out`, which is empty. The
- * result depends only on the set: nodes are sorted by name. -EINVAL when job, step, epoch or world differ, or a node or rank
- * stands twice; -E2BIG for more than MANIFEST_NODES_MAX nodes. */
+/* Builds MANIFEST.json from the texts of all node manifests (already decoded for their totals) into `out`, which is
+ * empty. The result depends only on the set: nodes are sorted by name. -EINVAL when job, step, epoch or world differ, or
+ * a node or rank stands twice; -E2BIG for more than MANIFEST_NODES_MAX nodes. */
 struct node_text {
 	const struct node_manifest *m;
 	const void *text;
 	size_t len;
 };
 int manifest_build(const struct node_text *nodes, uint32_t n, struct wbuf *out, struct err *err);
-/* MANIFEST.json of what it would say, into `out`, which is empty: nodes must stand in order of their names, none twice. 0 or -ENOMEM. */
+/* MANIFEST.json of what it would say, into `out`, which is empty: nodes must stand in order of their names, none twice. 0
+ * or -ENOMEM. */
 int manifest_encode(const struct manifest *m, struct wbuf *out);
 int manifest_decode(const void *text, size_t len, struct manifest *m, struct err *err);
 void manifest_free(struct manifest *m);

@@ -1,6 +1,6 @@
 /* Share balance: how many bytes of each class each of its holders writes, so that those who write most write as little as
- * can be. Classes are taken in turn: each is poured over its holders, those who write least first, until they write
- * alike; then again, given what the others came to, as long as that changes something. So a node comes to write more than
+ * can be. Classes are taken in turn. Each is poured over its holders, those that write least first, until they write
+ * alike. Then again, given what the others came to, as long as that changes something. So a node comes to write more than
  * another holder of a class of which it writes a part only by what cannot be divided. */
 #ifndef CKPT_FORMAT_SHARE_BALANCE_H
 #define CKPT_FORMAT_SHARE_BALANCE_H

@@ -1,11 +1,11 @@
 /* Shares: who writes what the ranks of several nodes hold alike. What a node's ranks hold together of one replica group
  * (or of the blobs of the job) in one group of tensors is a share; its files hold nothing else (layout.h). The nodes
- * whose share is the same divide it: each writes a part of its bytes, in the order of the registered pieces, and as few
- * of them as leave each part SHARE_PART_MIN. A boundary between parts is moved to the nearest leaf of the piece it falls
- * in.
+ * whose share is the same divide it. Each writes a part of its bytes, in the order of the registered pieces, and only so
+ * many nodes write that each part has SHARE_PART_MIN. A boundary between parts is moved to the nearest leaf of the piece
+ * it falls in.
  *
- * A share with pieces that are not contiguous is not divided so: those nodes that have it in the same files as the first
- * of them write a part of the files each, and the others none of it.
+ * A share with pieces that are not contiguous is not divided in this way. The nodes that have it in the same files as the
+ * first of them write a part of the files each, and the others none of it.
  *
  * Shares of one key that have something in common without being the same are mixed: they are divided piece by piece
  * (share_plan.h). What each node writes of each of its registered pieces is then said in runs: so many pieces, in the
@@ -50,8 +50,9 @@ struct share_run {
 	uint64_t from, to; /* UINT64_MAX: to the end. 0 to 0: nothing */
 };
 
-/* Of each share, `part` of `parts` of its bytes; or, where it is divided by files, of its files, counted over the node's ranks, those whose
- * number divided by `parts` leaves `part`. parts 0: none. SHARE_MIXED: what the runs say, which follow each other share after share. */
+/* Of each share, `part` of `parts` of its bytes; or, where it is divided by files, of its files, counted over the node's
+ * ranks, those whose number divided by `parts` leaves `part`. parts 0: none. SHARE_MIXED: what the runs say, which follow
+ * each other share after share. */
 #define SHARE_MIXED UINT32_MAX
 struct share_parts {
 	const uint8_t *runs; /* encoded; not owned, unless by share_parts_copy. Decoded: within the message */
@@ -68,15 +69,16 @@ int shares_make(const struct layout *const *layouts, const struct registration *
 		struct shares *out, struct wbuf *listed);
 /* Registered pieces of those of its shares. */
 uint64_t shares_units(const struct shares *shares, uint32_t mask);
-/* Which shares of each node are mixed, as bits; and of which of them the node is the first to have exactly this. 0 or -ENOMEM. */
+/* Which shares of each node are mixed, as bits; and of which of them the node is the first to have exactly this. 0 or
+ * -ENOMEM. */
 int shares_mixed(const struct shares *const *shares, uint32_t n, uint32_t *mixed, uint32_t *first);
 /* parts[i] is that of the node with shares[i], of which the mixed ones are left to share_plan.h; part_min:
  * SHARE_PART_MIN, or smaller in tests. 0 or -ENOMEM. */
 int shares_assign(const struct shares *const *shares, const uint32_t *mixed, struct share_parts *const *parts,
 		  uint32_t n, uint64_t part_min);
 /* out[i]: what of layouts[i] the node writes. Its pieces are pieces of that or contiguous parts of them, and stand for
- * the same places of the slot and the same leaves; those of a file rise in the slot, and follow each other there unless
- * its share is mixed, and the first need not be aligned. A file of which nothing is written is not in it. 0, -ENOMEM, or
+ * the same places of the slot and the same leaves. Those of a file rise in the slot, and follow each other there unless
+ * its share is mixed. The first need not be aligned. A file of which nothing is written is not in it. 0, -ENOMEM, or
  * -EINVAL if the runs are not of these layouts; then every out[i] is empty. Freed with layout_free. */
 int shares_take(const struct layout *const *layouts, const struct registration *const *regs, uint32_t n,
 		const struct share_parts *parts, struct layout *out);

@@ -29,12 +29,13 @@
  *   ckpt flush, halt: HELLO → WELCOME, COMMAND → COMMAND (what was done), or ERROR
  *
  * A reply has the seq of its request. Any request may be answered by ERROR {rc, text}. STOP and BYE have no body. Encode
- * functions append and return 0 or -ENOMEM; decode functions leave *m empty or partial on error, with nothing to free: -EBADMSG
- * says which message and why.
+ * functions append and return 0 or -ENOMEM; decode functions leave *m empty or partial on error, with nothing to free:
+ * -EBADMSG says which message and why.
  *
- * HELLO of a rank is answered by -EBUSY when a living process holds the rank (its pid named), by -EAGAIN while a dead one is still
- * being torn down: the client tries again. A request that repeats a pending one of the same type (REGISTER, JOIN, RESTORE after a
- * timeout) replaces it; only the later seq is answered. RETURN has no reply unless it is refused. */
+ * HELLO of a rank is answered by -EBUSY when a living process holds the rank (its pid named). It is answered by -EAGAIN
+ * while a dead one is still being torn down: the client tries again. A request that repeats a pending one of the same
+ * type (REGISTER, JOIN, RESTORE after a timeout) replaces it; only the later seq is answered. RETURN has no reply unless
+ * it is refused. */
 #ifndef CKPT_FORMAT_WIRE_H
 #define CKPT_FORMAT_WIRE_H
 
@@ -88,8 +89,9 @@ enum wire_role { ROLE_RANK = 1, ROLE_LAUNCHER, ROLE_OBSERVER };
 /* The rung that a restore came from; the values are those of enum ckpt_source. */
 enum wire_source { WIRE_FROM_MEMORY = 1, WIRE_FROM_PEER, WIRE_FROM_STORAGE };
 
-/* protocol_min, protocol_max and version stand first and keep their places in every future protocol, as does the whole ERROR message, so
- * that two builds that do not understand each other can say so: decode answers -EPROTONOSUPPORT with both sides named. */
+/* protocol_min, protocol_max and version stand first and keep their places in every future protocol, as does the whole
+ * ERROR message. So two builds that do not understand each other can say so: decode answers -EPROTONOSUPPORT with both
+ * sides named. */
 
 struct wire_hello {
 	uint32_t protocol_min, protocol_max;
@@ -149,7 +151,8 @@ struct wire_restore {
 	uint32_t timeout_ms; /* as in JOIN */
 };
 
-/* The step stands complete in the slots of the local arenas: each rank copies what it needs from its own and its neighbours'. */
+/* The step stands complete in the slots of the local arenas: each rank copies what it needs from its own and its
+ * neighbours'. */
 struct wire_restored {
 	uint64_t step;
 	uint32_t epoch;  /* in which it was saved */
@@ -276,7 +279,8 @@ struct wire_command {
 	struct wire_rollback back; /* ROLLBACK; of others it is not sent */
 };
 
-/* From root, as the first word to a system service: what follows is for the worker of that user. Not answered, but by an ERROR. */
+/* From root, as the first word to a system service: what follows is for the worker of that user. Not answered, but by an
+ * ERROR. */
 struct wire_user {
 	char name[128]; /* or the number */
 };

@@ -1,4 +1,4 @@
-/* Digests of the format. A leaf is 64 KiB of a piece's packed bytes; leaves restart at every piece, so that a digest
+/* Digests of the format. A leaf is 64 KiB of a piece's packed bytes. Leaves restart at every piece, so that a digest
  * means the same on every rank, at every world size, on a device and in a file.
  *   leaf digest  = XXH3-64 (seed 0) of the leaf's bytes (the last leaf of a piece may be short)
  *   piece digest = XXH3-128 (seed 0) of its leaf digests written as little-endian u64

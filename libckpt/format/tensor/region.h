@@ -66,7 +66,7 @@ struct region_run {
 };
 
 /* The intersection lies in a box (one region, or the common box of two), walked in row-major order with neighbouring
- * dimensions merged where they are contiguous in both packings; a flat range cuts the walk to [next, end). */
+ * dimensions merged where they are contiguous in both packings. A flat range cuts the walk to [next, end). */
 struct overlap {
 	uint32_t ndim; /* merged dimensions, at least 1; the last is the run */
 	uint64_t extent[NDIM_MAX];
@@ -83,7 +83,7 @@ bool overlap_next(struct overlap *o, struct region_run *run);
 /* Elements in both. */
 uint64_t overlap_volume(const struct shape *shape, const struct region *a, const struct region *b);
 
-/* Finds two regions that have an element in common: 1 and their indices in pair[], 0 when all are disjoint, -ENOMEM, or
+/* Finds two regions that have an element in common. 1 and their indices in pair[], 0 when all are disjoint, -ENOMEM.
  * -E2BIG when that would take more comparisons than *budget allows (what was spent is subtracted). Regions are swept
  * along the axis (row-major order, or a dimension) on which the fewest are abreast: n log n for row, column and block
  * shards alike, quadratic only for sets that no axis separates. */

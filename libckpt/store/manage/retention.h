@@ -1,13 +1,13 @@
 /* Retention: which checkpoints of a job stay. A pure function of what is there, of the policy and of the time, so that the
  * daemon, `ckpt forget` and a dry run cannot disagree. Who deletes, and how, is not decided here.
  *
- * Whatever the policy says, these stay: pinned and tagged ones, those in use, the newest committed one, the newest one
- * that was read back and matched since its commit (until a newer one has been read back, nobody knows that any newer one
- * is good), and the newest one that the training called healthy, which is where it goes back to.
- * Where a run began without restoring what was there (an epoch of `began`), nobody has said that what earlier epochs saved may go. Of these
- * the newest stay, as many as keep_last says and at least one, and the newest that was verified, and that is healthy. So does the newest
- * checkpoint of the run that tells where it began, as long as there are earlier ones. One whose manifest cannot be read may have told
- * it of its epoch: so it counts, until somebody says otherwise.
+ * Whatever the policy says, these stay: pinned and tagged ones, those in use, and the newest committed one. The newest
+ * one that was read back and matched since its commit stays: until a newer one has been read back, nobody knows that any
+ * newer one is good. The newest one that the training called healthy stays, too, which is where it goes back to. Where a
+ * run began without restoring what was there (an epoch of `began`), nobody has said that what earlier epochs saved may
+ * go. Of these the newest stay, as many as keep_last says and at least one, and the newest that was verified, and that is
+ * healthy. So does the newest checkpoint of the run that tells where it began, as long as there are earlier ones. One
+ * whose manifest cannot be read may have told it of its epoch: so it counts, until somebody says otherwise.
  *
  * A damaged checkpoint never takes the place of a good one: it is kept by none of the rules below. */
 #ifndef CKPT_STORE_RETENTION_H
@@ -15,7 +15,8 @@
 
 #include "format/tensor/names.h"
 
-/* A checkpoint stays if any rule keeps it; 0 turns a rule off; without any rule all stay. Hours and days are those of UTC. */
+/* A checkpoint stays if any rule keeps it; 0 turns a rule off; without any rule all stay. Hours and days are those of
+ * UTC. */
 struct retention_policy {
 	uint32_t keep_last;      /* the newest so many */
 	uint64_t keep_every;     /* those whose step is a multiple; of one step in several epochs, the newest */
@@ -54,8 +55,8 @@ struct retention_item {
 
 enum { RETENTION_TEXT_MAX = 192 };
 
-/* Decides for the committed checkpoints of one job, ordered by (epoch, step), oldest first (repo_scan). Returns how many may go.
- * now: clock_wall(); it bounds a commit time that lies ahead. Thread-safe. */
+/* Decides for the committed checkpoints of one job, ordered by (epoch, step), oldest first (repo_scan). Returns how many
+ * may go. now: clock_wall(); it bounds a commit time that lies ahead. Thread-safe. */
 size_t retention_apply(const struct retention_policy *policy, uint64_t now, struct retention_item *items, size_t n);
 
 /* The reasons in words, for people: "pinned, last, daily"; "" for none. */
