@@ -1,5 +1,5 @@
-/* The file of the catalog: opening it, and one statement at a time. Who reads it (`ckpt list`, or another program) holds
- * a lock for a moment: a file that is busy is waited for, not broken. One that is damaged, or of another version, is
+/* The file of the catalog: opening it, and one statement at a time. A reader (`ckpt list`, or another program) holds a
+ * lock for a moment: a file that is busy is waited for, not broken. One that is damaged, or of another version, is
  * deleted and made anew, once. If the file was deleted or replaced under us, this is noticed before the next statement:
  * it is made anew, or the new one is taken. Its writers may be killed at any time: a rollback journal lies beside it, out
  * of which whoever opens it next for writing restores it. There is no fsync: after a power cut any page may be missing.

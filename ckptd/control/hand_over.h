@@ -54,7 +54,7 @@ void hand_over_answer(struct control *control, uint32_t node, uint64_t number, b
 /* Sessions have begun, or ended. */
 void hand_overs_node_up(struct control *control, uint32_t node);
 void hand_overs_node_down(struct control *control, uint32_t node);
-/* Who was asked for long enough. */
+/* The node was asked for long enough. */
 void hand_overs_tick(struct control *control, uint64_t now);
 
 #endif

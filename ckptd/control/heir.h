@@ -21,7 +21,7 @@ struct control;
 void heir_key(const char *job, char key[REGISTRY_KEY_MAX]);
 void heir_text(uint64_t term, const char *node, char text[HEIR_MAX]);
 enum heir { HEIR_NOBODY = 0, HEIR_OTHER, HEIR_SELF };
-/* Who comes first, where nobody coordinates the job since `since_ns`, and in that term it was coordinated last. */
+/* Which node comes first, if no node coordinates the job since `since_ns`, and in that term it was coordinated last. */
 enum heir heir_of(const struct control *control, const char *job, uint64_t term, uint64_t since_ns);
 
 #endif

@@ -126,7 +126,7 @@ bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan);
  * of them, or cannot have them any more. */
 void membership_settle(struct membership *m, uint32_t node, const struct peer_capacity *said);
 
-/* control/membership_recovery.c. Whoever joins has a place in the plan that holds, not in an older one. */
+/* control/membership_recovery.c. A node that joins has a place in the plan that holds, not in an older one. */
 void membership_make_room(struct membership *m, uint32_t world, uint32_t by);
 
 /* control/membership_plan.c. By call or message; the job is set. */
@@ -184,7 +184,7 @@ struct begun;
 void membership_past_recall(struct control *control, const char *job, const struct begun *last);
 struct membership_end membership_past(const struct control *control, const char *job);
 void membership_past_free(struct control *control);
-/* Who follows this plan was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when
+/* A node that follows this plan was part of a job that has ended meanwhile. First its processes go, which nobody waits for; when
  * that is done it offers again, has none at work, and may end. Where it had none, that is all. */
 bool membership_is_over(const struct control *control, const char *job, uint32_t plan);
 void membership_tell_over(struct control *control, uint32_t node, bool spread, const struct peer_report *report);

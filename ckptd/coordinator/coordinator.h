@@ -40,7 +40,7 @@
 
 struct coord;
 
-/* Who reports, and the epoch that it knows. */
+/* The node that reports, and the epoch that it knows. */
 struct coord_from {
 	uint32_t node, epoch;
 };
@@ -170,7 +170,7 @@ void coord_invalidate_plan(struct coord *c, const char *why);
 void coord_knows(struct coord *c, uint32_t node, enum coord_witness witness, uint32_t epoch);
 
 /* The job goes back, and a new epoch begins. From then on, the newest step is looked for among those that are as old as
- * that, and those that are saved later. Who asked in an epoch before the last rollback changes nothing: several may ask
+ * that, and those that are saved later. A request of an epoch before the last rollback changes nothing: several may ask
  * for the same reason. */
 void coord_rollback(struct coord *c, struct coord_from from, const struct wire_rollback *to);
 
@@ -183,7 +183,7 @@ void coord_release(struct coord *c);
  * storage, unless something newer is there. Nothing happens while it runs, or cannot begin: the epoch is not recorded
  * yet. */
 void coord_spill_begin(struct coord *c);
-/* Who was asked what there is does not answer in time. No effect when more than that has happened. */
+/* A node that was asked what there is does not answer in time. No effect when more than that has happened. */
 void coord_spill_give_up(struct coord *c);
 /* What is told first of all that a restore passes over. */
 void coord_preface(struct coord *c, const char *text);

@@ -55,7 +55,7 @@ struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, stru
 void coord_save_free(struct coord_save *s);
 /* True when with it all ranks are there. */
 bool coord_save_take(const struct coord *c, struct coord_save *s, uint32_t node, unsigned what);
-/* A level is true for all ranks. Whoever is told may forget saves. */
+/* A level is true for all ranks. What is told may forget saves. */
 void coord_save_show(struct coord *c, struct coord_save *s, enum level_shown level);
 /* It is on storage, and a node that was restarted meanwhile is ready to write its part: it compares that with what is there. */
 void coord_save_compare(struct coord *c, struct step_id id);
@@ -66,7 +66,7 @@ void coord_save_seal(struct coord *c, struct coord_save *s);
 void coord_save_decide(struct coord *c, struct coord_save *s);
 /* What has waited for an older one, that is decided now, or gone. */
 void coord_saves_in_turn(struct coord *c);
-/* On all nodes. Whoever is told may forget saves, this one too. */
+/* On all nodes. What is told may forget saves, this one too. */
 void coord_save_fail(struct coord *c, struct coord_save *s, int rc, const char *text);
 /* The same, towards storage alone: what is captured, or will be, stays in memory, and its replicas are compared. */
 void coord_save_fail_storage(struct coord *c, struct coord_save *s, int rc, const char *text);

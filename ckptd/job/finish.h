@@ -6,9 +6,9 @@
  *               ── NEEDED: somebody waits to enter; another epoch ──► NONE: they are started again
  *   HEARD ── the coordinator is out of reach ──► SAID
  *
- * Who is not heard as long as ranks wait for each other (join-timeout) lets the launcher go, too: nobody could say any
- * more when that is due. So does who is needed twice in one epoch: what was started had finished without taking part. A
- * job whose world may change goes on without them (job/resize.h), and nobody stays. */
+ * If the coordinator is not heard for join-timeout, the launcher is let go, too: nobody could say any more when that is
+ * due. So is the launcher of ranks that are needed twice in one epoch: what was started had finished without taking part.
+ * A job whose world may change goes on without them (job/resize.h), and nobody stays. */
 #ifndef CKPTD_JOB_FINISH_H
 #define CKPTD_JOB_FINISH_H
 

@@ -46,7 +46,7 @@ bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n
 void standstill_tick(struct job *job, uint64_t now);
 /* The coordinator has judged. */
 void standstill_hear(struct job *job, const struct peer_standstill *m);
-/* Whoever coordinates from now on knows nothing of it. */
+/* The coordinator from now on knows nothing of it. */
 void standstill_anew(struct job *job);
 
 #endif

@@ -51,7 +51,7 @@ struct straggler_watch {
 void straggler_watch_tick(struct job *job, uint64_t now);
 /* The coordinator has judged. */
 void straggler_watch_hear(struct job *job, const struct peer_stragglers *m);
-/* Whoever coordinates from now on knows nothing of it. */
+/* The coordinator from now on knows nothing of it. */
 void straggler_watch_anew(struct job *job);
 /* How many ranks and nodes of the job are late. */
 uint32_t straggler_watch_late(const struct straggler_watch *w);

@@ -19,8 +19,9 @@ bool coordinator_in_reach(const struct control *control, const char *job);
 const char *coordinator_text(const struct control *control, const char *job, char *text, size_t size);
 /* This daemon coordinates it. */
 bool host_here(const struct control *control, const char *job);
-/* With the reason when it cannot be made. -EAGAIN: not yet. plan: that its node follows, 0: none. Who follows an older
- * plan than the one that holds changes nothing, and is refused nothing: it is told when its launcher offers something. */
+/* With the reason when it cannot be made. -EAGAIN: not yet. plan: that its node follows, 0: none. A node that follows an
+ * older plan than the one that holds changes nothing, and is refused nothing. It is told when its launcher offers
+ * something. */
 int host_open(struct control *control, const char *job, uint32_t world, bool spread, uint32_t plan, struct err *err);
 /* Something was reported by a node of the roster, or by ourselves (node: peers->self). The first NODE_JOIN makes the host; what cannot be
  * made is answered by REJECT. */

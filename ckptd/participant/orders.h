@@ -1,4 +1,4 @@
-/* Orders: what the coordinator of a job orders is done on this node. Whoever has the coordinator, or hears it from
+/* Orders: what the coordinator of a job orders is done on this node. The host of the coordinator, or what hears it from
  * another node, hands them over here; dispatch/orders.c knows the rooms that carry them out. */
 #ifndef CKPTD_PARTICIPANT_ORDERS_H
 #define CKPTD_PARTICIPANT_ORDERS_H

@@ -16,7 +16,7 @@
  * given to another one. Fetching is the same in the other direction: FETCH → SOURCE, copies, RELEASE; what was fetched is digested
  * before it is said to be there.
  *
- * Who restores asks all nodes what they hold: SURVEY → HOLDINGS.
+ * A node that restores asks all nodes what they hold: SURVEY → HOLDINGS.
  *
  * Epochs: a message of an older epoch than is known of its job changes nothing and is not answered. When the epoch is
  * raised, what arrives from an older one is closed and thrown away; what is held whole stays. */
@@ -138,7 +138,7 @@ void replica_drop(struct memory *mem, uint32_t slot);
 int replica_keep(struct replica *r, const char *job, struct memory *mem, const struct step_id *ids);
 /* Bytes of all that is kept so, of all jobs. */
 uint64_t replica_kept(const struct replica *r);
-/* What is held of a job by this node and all others that answer in time. Who is asked closes what is open of older epochs
+/* What is held of a job by this node and all others that answer in time. A node that is asked closes what is open of older epochs
  * first. */
 struct replica_found {
 	unsigned node;

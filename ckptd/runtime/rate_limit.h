@@ -1,5 +1,5 @@
 /* Rate limits: bytes per second, as token buckets on the clock. A limit holds over any time: at most rate × time and a burst of
- * THROTTLE_BURST go through. Each write passes two buckets, that of its job and that of the node. Who must wait queues; turns go
+ * THROTTLE_BURST go through. Each write passes two buckets, that of its job and that of the node. A write that must wait queues; turns go
  * round in the order of asking, but a job that is at its own limit lets others pass.
  *
  * Everything here belongs to the loop's thread, but struct meter, for reads on workers. */

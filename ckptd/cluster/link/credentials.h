@@ -2,8 +2,8 @@
  *
  *	the cluster key     external PSK with (EC)DHE. The PSK of a connection is derived from the key and both names in their order, caller
  *	                    and callee, so that it proves both, and nothing that one has said is taken when it comes back to it (RFC 9257,
- *	                    4.1). Whoever has the key can be any node.
- *	certificates        of a CA of one's own, with the node's name as a DNS name in each. Who has one can be that node alone.
+ *	                    4.1). A process that has the key can be any node.
+ *	certificates        of a CA of one's own, with the node's name as a DNS name in each. A process that has one can be that node alone.
  *
  * Both are forward secret. No tickets, no early data, no other version, one cipher: TLS_AES_256_GCM_SHA384. */
 #ifndef CKPTD_LINK_CREDENTIALS_H

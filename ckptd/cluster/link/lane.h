@@ -1,7 +1,7 @@
 /* Lane: a connection over which copies go. TLS proves whose it is; what follows goes without TLS, sealed (sealed.h) or
- * bare. Whoever copies opens one to the node, with the first copy of a session; the node answers its requests in their
- * order. So each side has at most one of each kind. Its bytes are believed because the link's end has proved who it is,
- * and has said the token of the session (link_token()).
+ * bare. A node that copies opens one to the other node, with the first copy of a session. That node answers its requests
+ * in their order. So each side has at most one of each kind. Its bytes are believed because the link's end has proved who
+ * it is, and has said the token of the session (link_token()).
  *
  *	asks, first     FRAME_LANE     str name, token of the session; the node says FRAME_LANE, empty, if it takes the lane
  *	asks            lane_request, and the bytes of a write

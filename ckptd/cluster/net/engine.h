@@ -409,7 +409,7 @@ void copy_cut(struct peer *p, int rc);
 void copy_end_op(struct peer *p, struct net_op *op, int64_t result);
 
 /* ---- lane_ask.c, lane_answer.c (thread) */
-/* A lane has ended: says so, once in a session, if what came was not sealed by the node. Whoever stands between could
+/* A lane has ended: says so, once in a session, if what came was not sealed by the node. An attacker in between could
  * have it end without end. */
 void lane_ended(struct peer *p, const struct link *l, int rc);
 /* Our own lane can be read or written. */
