@@ -18,7 +18,8 @@ struct control;
 struct peer_order;
 
 /* An order for a node, by call or message; its job is set. */
-/* The lease of this node may have ended: those who have joined are told that nobody coordinates the job here any more. That orders nothing. */
+/* The lease of this node may have ended: nodes that have joined are told that nobody coordinates the job here any more.
+ * That orders nothing. */
 void host_resign(struct control *control, const char *job);
 void host_order(struct control *control, bool spread, uint32_t node, const struct peer_order *order);
 /* For another world, in an epoch that was never given out; nobody joins yet. -EAGAIN: host_busy. */

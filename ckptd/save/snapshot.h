@@ -83,9 +83,9 @@ struct snapshot {
 	enum snapshot_verify verify;
 	uint32_t told; /* the epoch in which the coordinator heard that the local parts are captured */
 	uint64_t told_ns;
-	uint32_t said;  /* the epoch in which the coordinator heard how far its commit is */
-	bool proven;    /* an earlier incarnation of this daemon has shown that it is captured on every rank */
-	bool damaged;   /* its copy in memory no longer matches its digests */
+	uint32_t said; /* the epoch in which the coordinator heard how far its commit is */
+	bool proven;   /* an earlier incarnation of this daemon has shown that it is captured on every rank */
+	bool damaged;  /* its copy in memory no longer matches its digests */
 	bool overtaken; /* by a later one, while nobody coordinated the job: its slots go, and what is prepared of it stays */
 	bool stored;    /* it was read from storage */
 	unsigned works; /* digest items in flight */
