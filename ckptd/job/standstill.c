@@ -114,7 +114,7 @@ static void end(struct job *job, const char *how, uint64_t now)
 static void show(const struct job *job)
 {
 	const struct standstill *s = &job->standstill;
-	uint64_t named = s->is && s->named ? arena_named(s->told_epoch, s->rank) : 0;
+	uint64_t named = s->is ? arena_named(s->told_epoch, s->named ? s->rank : ARENA_NOBODY) : 0;
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem && atomic_load(&job->ranks[r].mem->head->named) != named)
 			atomic_store(&job->ranks[r].mem->head->named, named);

@@ -114,8 +114,10 @@ static bool is_daemon_silent(const struct launch *launch)
 	return launch->link.heard_ns < launch->hang_asked_ns;
 }
 
-/* Of several nodes one has the rank that hangs, and its launcher kills it now. The others wait as long again before they kill one of theirs. On a busy
- * machine the look before may have been missed: then it is made up for in half of that time, so that the rank that hangs is killed first. */
+/* Of several nodes one has the rank that hangs, and its launcher kills it now. The others wait until the daemon has
+ * judged by the ranks of all nodes, which may take longer than the time here: it measures by the job's steps. If it
+ * names nobody, they wait as long again before they kill one of theirs. On a busy machine the look before may have been
+ * missed: then it is made up for in half of that time, so that the rank that hangs is killed first. */
 static bool is_spared(struct launch *launch, const struct suspect *all, uint32_t n, const struct suspect *s,
 		      uint64_t now)
 {
@@ -127,7 +129,7 @@ static bool is_spared(struct launch *launch, const struct suspect *all, uint32_t
 		daemon_ask(launch);
 		return true;
 	}
-	if (is_daemon_silent(launch) && is_within_patience(launch, now)) {
+	if ((is_daemon_silent(launch) || (!known && !held_judged(&launch->held))) && is_within_patience(launch, now)) {
 		launch->hang_held_ns = now;
 		return true;
 	}

@@ -104,7 +104,7 @@ uint64_t held_apart(const struct held_all *all, uint32_t rank)
 	return head ? atomic_load(&head->apart_ns) : 0;
 }
 
-bool held_named(const struct held_all *all, uint32_t *rank)
+static bool is_judged(const struct held_all *all, uint32_t *rank)
 {
 	for (uint32_t i = 0; i < WIRE_LOCAL_MAX; i++) {
 		const struct held *held = &all->list[i];
@@ -114,6 +114,17 @@ bool held_named(const struct held_all *all, uint32_t *rank)
 			return true;
 	}
 	return false;
+}
+
+bool held_judged(const struct held_all *all)
+{
+	uint32_t rank;
+	return is_judged(all, &rank);
+}
+
+bool held_named(const struct held_all *all, uint32_t *rank)
+{
+	return is_judged(all, rank) && *rank != ARENA_NOBODY;
 }
 
 bool held_look(const struct held_all *all, uint32_t rank, struct flight_view *view)

@@ -33,8 +33,9 @@ const struct held *held_find(const struct held_all *all, uint32_t rank);
 
 /* Until when no heartbeat is to be expected of the rank, says its daemon (ckptd/job/apart.h); 0: it says nothing. */
 uint64_t held_apart(const struct held_all *all, uint32_t rank);
-/* The rank that all wait for in the epoch that ranks here have entered, says the daemon; it may be on another node.
- * False: it says nothing. */
+/* What the daemon says of the epoch that ranks here have entered. judged: all ranks stand still, and it has been looked
+ * into who is to blame. named: somebody is, perhaps on another node: the rank that all wait for. */
+bool held_judged(const struct held_all *all);
 bool held_named(const struct held_all *all, uint32_t *rank);
 /* False: no arena, or no heartbeat in it. */
 bool held_look(const struct held_all *all, uint32_t rank, struct flight_view *view);

@@ -250,12 +250,14 @@ struct arena_head {
 	/* daemon: until then no heartbeat is to be expected (ckptd/job/apart.h), ns of CLOCK_MONOTONIC; 0: it was always.
 	 * Unused where the daemon is older. */
 	_Alignas(64) _Atomic uint64_t apart_ns;
-	/* daemon: the rank that all others of the job wait for (ckptd/job/standstill.h), as arena_named(); 0: none is
-	 * known. Unused where the daemon is older. */
+	/* daemon: the rank that all others of the job wait for (ckptd/job/standstill.h), as arena_named(). ARENA_NOBODY:
+	 * all stand still, and none stands out; 0: that has not been looked into. Unused where the daemon is older. */
 	_Atomic uint64_t named;
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");
+
+#define ARENA_NOBODY UINT32_MAX
 
 /* What stands in arena_head.named: it counts in this epoch only. */
 static inline uint64_t arena_named(uint32_t epoch, uint32_t rank)

@@ -374,7 +374,7 @@ Test(standstill_job, the_arenas_show_who_is_waited_for)
 	standstill_hear(&job, &rank_1);
 	cr_expect_eq(shown(201 * S), arena_named(2, 1));
 	standstill_hear(&job, &nobody);
-	cr_expect_eq(shown(202 * S), 0u);
+	cr_expect_eq(shown(202 * S), arena_named(2, ARENA_NOBODY));
 	standstill_hear(&job, &rank_1);
 	cr_expect_eq(shown(203 * S), arena_named(2, 1));
 	beat(10, 204 * S);

@@ -64,6 +64,13 @@ static void of_two_nodes(bool in_collective)
 	head->flight.in_collective = in_collective;
 }
 
+/* The daemon has looked at the ranks of all nodes. */
+static void name(uint32_t epoch, uint32_t rank)
+{
+	head->entry.joined = 4;
+	head->named = arena_named(epoch, rank);
+}
+
 /* The time of a kill is as that of a new epoch. */
 static bool is_killed(uint64_t now)
 {
@@ -81,6 +88,7 @@ Test(launch_hang, a_rank_that_is_known_to_hang_is_killed_at_once)
 Test(launch_hang, one_that_may_wait_for_a_rank_of_another_node_is_killed_after_as_long_again)
 {
 	of_two_nodes(true);
+	name(4, ARENA_NOBODY);
 	cr_expect(!is_killed(107 * S) && !is_killed(108 * S) && !is_killed(115 * S));
 	cr_expect(is_killed(116 * S));
 }
@@ -97,11 +105,12 @@ Test(launch_hang, where_the_look_before_was_missed_the_one_that_is_known_is_kill
 Test(launch_hang, where_the_look_before_was_missed_one_that_may_wait_is_killed_last)
 {
 	of_two_nodes(true);
+	name(4, ARENA_NOBODY);
 	cr_expect(!is_killed(110 * S) && !is_killed(117 * S));
 	cr_expect(is_killed(118 * S));
 }
 
-/* ---- while the daemon does not answer ---- */
+/* ---- while the daemon does not answer, or has not judged ---- */
 
 /* Until somebody is killed; each look is followed by a later one. */
 static uint64_t looked_until_killed(void)
@@ -123,6 +132,23 @@ Test(launch_hang, while_the_daemon_does_not_answer_nobody_of_several_nodes_is_ki
 	cr_expect(killed >= 164 * S && killed <= 180 * S, "at %lu s", killed / S);
 }
 
+Test(launch_hang, before_the_daemon_has_judged_nobody_is_killed_who_may_wait_for_another_node)
+{
+	of_two_nodes(true);
+	name(3, ARENA_NOBODY); /* that was another epoch */
+	uint64_t killed = looked_until_killed();
+	cr_expect(killed >= 164 * S && killed <= 180 * S, "at %lu s", killed / S);
+}
+
+Test(launch_hang, when_it_has_judged_and_names_nobody_the_time_begins_anew)
+{
+	of_two_nodes(true);
+	cr_expect(!is_killed(107 * S) && !is_killed(108 * S) && !is_killed(115 * S));
+	name(4, ARENA_NOBODY);
+	cr_expect(!is_killed(116 * S));
+	cr_expect_eq(looked_until_killed(), 124 * S);
+}
+
 Test(launch_hang, when_it_answers_again_the_time_begins_anew)
 {
 	of_two_nodes(false);
@@ -139,12 +165,6 @@ Test(launch_hang, on_one_node_the_ranks_tell_all)
 }
 
 /* ---- while the daemon names one ---- */
-
-static void name(uint32_t epoch, uint32_t rank)
-{
-	head->entry.joined = 4;
-	head->named = arena_named(epoch, rank);
-}
 
 Test(launch_hang, the_one_that_the_daemon_names_is_killed_at_once)
 {
