@@ -5,6 +5,7 @@ Every call lets other threads run. Times are seconds; None is the default of the
 from __future__ import annotations
 
 import errno
+import math
 import os
 import sys
 import warnings
@@ -219,7 +220,7 @@ class Session(_Handle):
         kept: list[Any] = [_text(name), _text(group), _text(replica), _numbers(shape), places]
         table = ffi.new("ckpt_piece[]", len(placed) or 1)
         for at, p, m in zip(table, placed, places):
-            self._place(name, at, p, m, len(shape), kept)
+            self._place(name, at, p, m, shape, dtype, kept)
         t = ffi.new("ckpt_tensor *", {"size": ffi.sizeof("ckpt_tensor"), "name": kept[0], "dtype": NAMES.index(dtype) + 1, "ndim": len(shape),
                                       "shape": kept[3], "pieces": table, "npieces": len(placed), "group": kept[1], "replica": kept[2],
                                       "device": places[0].device if places else lib.CKPT_HOST})
@@ -227,17 +228,21 @@ class Session(_Handle):
         self._kept.update({(name, i): m for i, m in enumerate(places)})
 
     @staticmethod
-    def _place(name: str, at: Any, p: Piece, m: Memory, ndim: int, kept: list[Any]) -> None:
+    def _place(name: str, at: Any, p: Piece, m: Memory, shape: Sequence[int], dtype: str, kept: list[Any]) -> None:
         if m.readonly:
             raise TypeError(f"tensor {name}: the memory is read-only, and a restore writes to it")
         at.data = ffi.cast("void *", m.pointer)
         if p.start is not None:
-            at.start, at.count = p.start, m.bytes // DTYPES[m.dtype]
+            at.start, at.count = p.start, m.bytes // DTYPES[dtype]
             return
-        offset = p.offset
-        if offset is None and m.strides is None:
+        if p.offset is None and m.strides is None:
+            if m.bytes != math.prod(shape) * DTYPES[dtype]:
+                raise TypeError(f"tensor {name} is {dtype} {tuple(shape)}: memory of {m.dtype} {m.shape} is not the whole of it")
             return
-        box = [_numbers(offset if offset is not None else (0,) * ndim), _numbers(m.shape), _numbers(m.strides, "int64_t[]")]
+        offset = (0,) * len(shape) if p.offset is None else p.offset
+        if not len(offset) == len(m.shape) == len(shape) or DTYPES[m.dtype] != DTYPES[dtype]:
+            raise TypeError(f"tensor {name} is {dtype} {tuple(shape)}: {m.dtype} {m.shape} from {tuple(offset)} on is no part of it")
+        box = [_numbers(offset), _numbers(m.shape), _numbers(m.strides, "int64_t[]")]
         at.offset, at.extent, at.stride = box
         kept.append(box)
 

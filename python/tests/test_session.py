@@ -128,6 +128,35 @@ def test_what_cannot_be_registered_is_refused_by_name(daemon):
         s.join()
 
 
+MISFITS = {"a box with a dimension more": (ckpt.Piece(np.zeros((2, 3, 2), "f4"), offset=(0, 0)), {}),
+           "a box with a dimension less": (ckpt.Piece(np.zeros(3, "f4"), offset=(0,)), {}),
+           "steps with a dimension less": (np.zeros(24, "f4")[::2], {}),
+           "elements of another size": (ckpt.Piece(np.zeros((2, 3)), offset=(0, 0)), {"dtype": "F32"}),
+           "a part as the whole": (np.zeros((3, 3), "f4"), {"dtype": "F32"})}
+
+
+@pytest.mark.parametrize("what", MISFITS)
+def test_a_piece_that_is_no_part_of_its_tensor_is_refused(daemon, what):
+    """The library would read beyond what it is given, or save less than the piece."""
+    piece, options = MISFITS[what]
+    with daemon.session() as s:
+        with pytest.raises(TypeError, match=r"tensor a is F(32|64) \(4, 3\): "):
+            s.register("a", piece, shape=(4, 3), **options)
+        s.join()
+
+
+def test_bytes_may_be_the_elements_of_another_type(daemon):
+    whole, flat = bytearray(b"12345678"), bytearray(b"abcdefgh")
+    with daemon.session() as s:
+        s.register("whole", whole, shape=(2,), dtype="F32")
+        s.register("flat", ckpt.Piece(flat[:4], start=0), ckpt.Piece(flat[4:], start=1), shape=(2,), dtype="F32")
+        s.join()
+        saved(s, 1)
+    with ckpt.Reader(daemon.store) as r:
+        got = ckpt.numpy.read(r)
+    assert (got["whole"].tobytes(), got["flat"].tobytes()) == (whole, flat)
+
+
 def test_the_library_keeps_arrays_alive_and_lets_them_go(daemon):
     s = daemon.session()
     s.register("x", np.full(200000, 3.0))
