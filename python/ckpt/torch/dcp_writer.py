@@ -19,10 +19,10 @@ from torch.futures import Future
 
 from ..errors import Error
 from ..job import job_name
-from ..session import DURABLE, STORAGE, Piece, Session, Snapshot
+from ..session import DURABLE, STORAGE, Session, Snapshot
 from ..tree import dumps
-from .element import current_stream, memory, plain
-from .layout import Layout, layouts_of
+from .element import current_stream
+from .layout import Layout, layout_of, layouts_of, piece_of
 
 TREE = "dcp.tree"
 
@@ -206,9 +206,7 @@ def _add(layouts: dict[str, Layout], item: WriteItem, data: Any) -> None:
     about = item.tensor_data
     if about is None or not hasattr(data, "untyped_storage"):
         raise Error(22, f"{item.index.fqn}: the planner says of no tensor where it stands")
-    view = plain(data)
-    tail = tuple(view.shape[len(about.size):])
-    m = memory(view)
-    layout = layouts.setdefault(item.index.fqn, Layout(item.index.fqn, m.dtype, tuple(about.size) + tail, [], None, view))
-    if view.numel():
-        layout.pieces.append(Piece(m, (*about.chunk.offsets, *(0 for _ in tail))))
+    name = item.index.fqn
+    layout = layouts.setdefault(name, layout_of(name, data, about.size, [], None))
+    if data.numel():
+        layout.pieces.append(piece_of(name, data, about.chunk.offsets))

@@ -26,14 +26,24 @@ def name_of(dtype: torch.dtype) -> str:
 DTYPES = {ours: getattr(torch, theirs) for theirs, ours in NAMES.items() if hasattr(torch, theirs)}
 
 
+def stored_as(dtype: torch.dtype) -> tuple[torch.dtype, tuple[int, ...]]:
+    """The type that elements are saved as, and the dimensions that each of them then has: a complex128 is two float64, a type without a name is bytes."""
+    if dtype is torch.complex128:
+        return torch.float64, (2,)
+    if name_of(dtype) in NAMES:
+        return dtype, ()
+    return torch.uint8, (dtype.itemsize,) if dtype.itemsize > 1 else ()
+
+
 def plain(t: torch.Tensor) -> torch.Tensor:
-    """The same memory with a type that is saved as it is: a complex128 is two float64, an element type without a name is bytes."""
+    """The same memory as the type that is saved. The dimensions of an element stand behind those of the tensor."""
     t = t.detach()
-    if t.dtype is torch.complex128:
-        return torch.view_as_real(t)
-    if name_of(t.dtype) not in NAMES:
-        return t.view(torch.uint8)
-    return t
+    dtype, tail = stored_as(t.dtype)
+    if t.is_conj() or t.is_neg():
+        raise TypeError("a view whose memory has other numbers, conjugated or negative ones: save what resolve_conj() or resolve_neg() gives")
+    if dtype is t.dtype:
+        return t
+    return (t.unsqueeze(-1) if tail else t).view(dtype)
 
 
 def memory(t: torch.Tensor) -> Memory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from torch.distributed.tensor import DTensor
 
 from ..region import Box, Cut, boxes_of
 from ..session import Piece
-from .element import memory, plain
+from .element import NAMES, memory, name_of, plain, stored_as
 
 #: The replica group of a tensor that is whole on each rank that has it.
 EVERYWHERE = "all"
@@ -93,32 +94,39 @@ def replica_name(dims: list[str]) -> str | None:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", ".".join(dims)).lstrip(".-")[:47] or None
 
 
-def _boxed(boxes: list[Box], view: torch.Tensor, tail: int) -> list[Piece]:
-    """``tail``: dimensions of the memory behind those of the boxes, each whole."""
-    pieces = []
-    for box in boxes:
-        part = view[tuple(slice(a, a + n) for a, n in zip(box.local, box.extent))]
-        pieces.append(Piece(memory(part), box.offset + (0,) * tail))
-    return pieces
+def piece_of(name: str, part: torch.Tensor, offset: Sequence[int] | None = None, start: int | None = None) -> Piece:
+    """A part of a tensor as it is saved. ``offset`` and ``start`` count elements of its own type, of which one may be saved as several."""
+    _, tail = stored_as(part.dtype)
+    place = None if offset is None else (*offset, *(0 for _ in tail))
+    try:
+        return Piece(memory(plain(part)), place, None if start is None else start * math.prod(tail))
+    except TypeError as e:
+        raise TypeError(f"{name} is {e}") from e
+
+
+def layout_of(name: str, part: torch.Tensor, shape: Sequence[int], pieces: list[Piece], replica: str | None) -> Layout:
+    """``shape`` is that of the whole, in elements of the type of ``part``."""
+    dtype, tail = stored_as(part.dtype)
+    return Layout(name, NAMES[name_of(dtype)], (*shape, *tail), pieces, replica, part)
+
+
+def _boxed(name: str, boxes: list[Box], part: torch.Tensor) -> list[Piece]:
+    return [piece_of(name, part[tuple(slice(a, a + n) for a, n in zip(box.local, box.extent))], box.offset) for box in boxes]
 
 
 def _of_dtensor(name: str, t: DTensor) -> Iterator[Layout]:
     mesh, inner = t.device_mesh, local_of(t)
     coordinate = mesh.get_coordinate()
     for suffix, part in _inner(name, inner):
-        view = plain(part)
-        tail = view.ndim - inner.ndim
         if part.shape != inner.shape:
             raise TypeError(f"{name}{suffix} has shape {tuple(part.shape)} within a shard of shape {tuple(inner.shape)}: where it stands in the whole is "
                             f"not known. Say it with place=")
-        shape = tuple(t.shape) + tuple(view.shape[inner.ndim:])
-        dtype = memory(view).dtype
         if coordinate is None:
-            yield Layout(name + suffix, dtype, shape, [], None, part)
+            yield layout_of(name + suffix, part, t.shape, [], None)
             continue
         cuts, same = _cuts(name, t, coordinate)
         boxes = [b for b in boxes_of(t.shape, cuts) if all(b.extent) or not t.numel()]
-        yield Layout(name + suffix, dtype, shape, _boxed(boxes, view, tail), replica_name(same), part)
+        yield layout_of(name + suffix, part, t.shape, _boxed(name + suffix, boxes, part), replica_name(same))
 
 
 def _inner(name: str, t: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
@@ -135,18 +143,17 @@ def layouts_of(name: str, t: torch.Tensor, place: Place | None, world: int) -> l
     """How a tensor is registered: one layout, or one for each tensor that it is made of."""
     if isinstance(t, DTensor):
         return list(_of_dtensor(name, t))
-    found = []
-    for suffix, part in _inner(name, t.detach()):
-        view, said = plain(part), place(name + suffix, part) if place else None
-        m = memory(view)
-        if isinstance(said, Flat):
-            if not view.is_contiguous():
-                raise TypeError(f"{name}{suffix} is a flat range with gaps in memory: register what is contiguous")
-            pieces = [Piece(m, start=said.start)] if part.numel() else []
-            found.append(Layout(name + suffix, m.dtype, tuple(said.shape), pieces, said.replica, part))
-        elif isinstance(said, Part):
-            pieces = [Piece(m, said.offset)] if part.numel() else []
-            found.append(Layout(name + suffix, m.dtype, tuple(said.shape), pieces, said.replica, part))
-        else:
-            found.append(Layout(name + suffix, m.dtype, m.shape, [Piece(m)], EVERYWHERE if world > 1 else None, part))
-    return found
+    return [_placed(name + suffix, part, place, world) for suffix, part in _inner(name, t.detach())]
+
+
+def _placed(name: str, part: torch.Tensor, place: Place | None, world: int) -> Layout:
+    said = place(name, part) if place else None
+    if said is None:
+        return layout_of(name, part, part.shape, [piece_of(name, part)], EVERYWHERE if world > 1 else None)
+    if isinstance(said, Flat):
+        if not part.is_contiguous():
+            raise TypeError(f"{name} is a flat range with gaps in memory: register what is contiguous")
+        piece = piece_of(name, part, start=said.start)
+    else:
+        piece = piece_of(name, part, said.offset)
+    return layout_of(name, part, said.shape, [piece] if part.numel() else [], said.replica)
