@@ -7,21 +7,28 @@ from typing import Any
 import torch
 
 from ..tree import codec
-from .element import NAMES, name_of
+from .element import name_of
+
+
+def _dtype(name: Any) -> torch.dtype:
+    found = getattr(torch, name, None) if isinstance(name, str) else None
+    if not isinstance(found, torch.dtype):
+        raise ValueError("no element type")
+    return found
 
 
 def _to_json(t: torch.Tensor) -> Any:
     if hasattr(t, "device_mesh"):
         raise TypeError("a DTensor cannot stand in a document")
-    data = t.detach().cpu().contiguous()
-    return [name_of(t.dtype), list(t.shape), data.reshape(-1).view(torch.uint8).numpy().tobytes()]
+    data = t.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    return [name_of(t.dtype), list(t.shape), data.reshape(-1).unsqueeze(-1).view(torch.uint8).numpy().tobytes()]
 
 
 def _from_json(value: Any) -> torch.Tensor:
     name, shape, data = value
-    if name not in (*NAMES, "complex128") or not isinstance(data, bytes) or not all(type(n) is int and n >= 0 for n in shape):
+    if not isinstance(data, bytes) or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError("no tensor")
-    dtype = getattr(torch, name)
+    dtype = _dtype(name)
     count = 1
     for n in shape:
         count *= n
@@ -29,13 +36,6 @@ def _from_json(value: Any) -> torch.Tensor:
         raise ValueError(f"{len(data)} bytes for a shape of {list(shape)}")
     flat = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype) if data else torch.empty(0, dtype=dtype)
     return flat.reshape(shape)
-
-
-def _dtype(value: Any) -> torch.dtype:
-    if value not in (*NAMES, "complex128"):
-        raise ValueError("no element type")
-    found: torch.dtype = getattr(torch, value)
-    return found
 
 
 def _array(value: Any) -> Any:

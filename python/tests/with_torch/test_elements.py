@@ -12,6 +12,7 @@ from torch.distributed.tensor.placement_types import _StridedShard
 
 import ckpt.torch
 from ckpt.torch.layout import layouts_of
+from ckpt.tree import dumps, loads
 
 # float32 is the one that is saved as it is.
 TYPES = [t for t in ("float32", "complex128", "complex32", "bcomplex32", "bits16", "bits8", "float4_e2m1fn_x2") if hasattr(torch, t)]
@@ -99,6 +100,18 @@ def restore(service, job):
 def test_each_byte_comes_back(service, saved, world):
     ranks.run(service, saved, save, service, f"elements-{saved}-{world}")
     ranks.run(service, world, restore, service, f"elements-{saved}-{world}")
+
+
+@pytest.mark.filterwarnings("ignore:.*experimental:UserWarning")
+@pytest.mark.parametrize("name", TYPES)
+def test_a_small_tensor_comes_back_out_of_a_document(name):
+    t = loads(dumps(whole(name), "t"), "t")
+    assert (t.dtype, t.shape, bits(t)) == (getattr(torch, name), SHAPE, bits(whole(name)))
+
+
+def test_a_view_comes_back_out_of_a_document():
+    for t in (torch.tensor([1 + 2j]).conj(), torch.tensor([1 + 2j]).conj().imag, torch.arange(4)[::4]):
+        assert torch.equal(loads(dumps(t, "t"), "t"), t)
 
 
 def test_memory_with_other_numbers_than_the_tensor_is_refused_by_name():
