@@ -86,6 +86,8 @@ class Checkpointer(Saves):
             which = int(step)
         if self._held is None:
             self._register()
+        for held in self._held or ():
+            held.aim()
         self._forget_saves()
         try:
             self.session.join(timeout=timeout)

@@ -80,6 +80,16 @@ class Held:
         self._sizes = list(map(len, self._sized))
         self._copies = [(h.entry, h.buffer) for h in self._held.values() if h.buffer is not None]
 
+    # ---- before a restore
+
+    def aim(self) -> None:
+        """A restore fills what the state holds now. What is asked for its state anew is given what was restored, wherever that stands."""
+        if self.source.volatile():
+            return
+        self.source.complete()
+        if not self._is_same():
+            self._look_again()
+
     # ---- before a save
 
     def _is_same(self) -> bool:

@@ -22,6 +22,8 @@ class Optimizer(Source):
         super().__init__(prefix)
         self.optimizer, self.modules = optimizer, modules
         self._made = False
+        self._known: dict[tuple[str, str], Any] = {}  # state that was there, by parameter and key
+        self._completed: list[tuple[torch.Tensor, str]] = []
         self._absent: list[str] = []
         self._others: list[tuple[str, torch.Tensor]] | None = None  # parameters with state for the document; None: not looked yet
 
@@ -35,6 +37,9 @@ class Optimizer(Source):
                 found.append((names[id(p)], p))
         return found
 
+    def _path(self, name: str, key: str) -> str:
+        return f"{self.prefix}.state.{name}.{key}"
+
     def entries(self) -> list[Entry]:
         found: list[Entry] = []
         self._absent, self._others = [], None
@@ -42,8 +47,9 @@ class Optimizer(Source):
             if p not in self.optimizer.state:
                 self._absent.append(name)
             state = self.optimizer.state.get(p, {})
-            found += [Entry(f"{self.prefix}.state.{name}.{key}", state, key) for key, value in state.items()
-                      if isinstance(value, torch.Tensor) or is_number(value)]
+            saved = {key: value for key, value in state.items() if isinstance(value, torch.Tensor) or is_number(value)}
+            self._known |= {(name, key): value for key, value in saved.items()}
+            found += [Entry(self._path(name, key), state, key) for key in saved]
         return found
 
     def links(self) -> list[Link]:
@@ -53,8 +59,7 @@ class Optimizer(Source):
         return list(self.optimizer.state.values())
 
     def _other(self, name: str, p: torch.Tensor) -> dict[Any, Any]:
-        path = f"{self.prefix}.state.{name}"
-        return {k: v for k, v in self.optimizer.state.get(p, {}).items() if v is not None and f"{path}.{k}" not in self.registered}
+        return {k: v for k, v in self.optimizer.state.get(p, {}).items() if v is not None and self._path(name, k) not in self.registered}
 
     def tree(self) -> Any:
         if self._others is None:
@@ -98,7 +103,21 @@ class Optimizer(Source):
             for p in parameters:
                 p.grad = None
 
+    def complete(self) -> None:
+        """What load_state_dict has taken away gets its former memory again."""
+        parameters, self._completed = dict(self._parameters()), []
+        for (name, key), value in self._known.items():
+            p = parameters.get(name)
+            if p is None or self._path(name, key) not in self.registered:
+                continue
+            state = self.optimizer.state.setdefault(p, {})
+            if key not in state:
+                state[key] = value
+                self._completed.append((p, key))
+
     def forget(self) -> None:
         """The first step then makes the state as if nothing had been."""
         if self._made:
             self.optimizer.state.clear()
+        for p, key in self._completed:
+            self.optimizer.state.get(p, {}).pop(key, None)

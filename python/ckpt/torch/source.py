@@ -62,8 +62,11 @@ class Source:
     def prepare(self) -> None:
         """Makes what will only be made later, so that it can be restored."""
 
+    def complete(self) -> None:
+        """Makes what is registered and has gone since, so that it can be restored."""
+
     def forget(self) -> None:
-        """Takes back what :meth:`prepare` made, where nothing was restored."""
+        """Takes back what :meth:`prepare` and :meth:`complete` made, where nothing was restored."""
 
 
 def put(holder: MutableMapping[Any, Any], key: Any, value: Any) -> None:

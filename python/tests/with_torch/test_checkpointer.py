@@ -1,6 +1,7 @@
 """A training that goes on as if nothing had been, and a state whose addresses, types and documents are looked at."""
 
 import collections
+import copy
 import errno
 import logging
 import os
@@ -170,6 +171,58 @@ def test_what_moved_is_saved_from_where_it_is(checkpointer):
     assert (saved["model.0.weight"] == 2).all() and (saved["optim.state.0.weight.exp_avg"] == 3).all()
     assert saved["optim.state.3.bias.exp_avg"] == 4 and (saved["model.1.running_mean"] == 5).all()
     assert saved["optim.state.0.weight.step"] == 1
+
+
+def moved(state):
+    """Everything stands elsewhere, and holds something else."""
+    model, optimizer = state["model"], state["optim"]
+    for t in model.parameters():
+        t.data = torch.full_like(t, 9)
+    model[1].running_mean = torch.full((8,), 9.0)
+    changed = optimizer.state_dict()
+    changed["state"] = {p: {k: torch.full_like(t, 9) for k, t in values.items()} for p, values in changed["state"].items()}
+    optimizer.load_state_dict(changed)
+
+
+def emptied(state):
+    """As a program does that goes back to what it was made with."""
+    state["optim"].load_state_dict(made()["optim"].state_dict())
+    assert not state["optim"].state
+
+
+@pytest.mark.parametrize("change", [moved, emptied])
+def test_what_moved_is_restored_to_where_it_is(checkpointer, change):
+    state = made()
+    ck = checkpointer(state, strict_saves=True)
+    ck.restore()
+    step_of(state)
+    ck.save(1)
+    wanted = copy.deepcopy((state["model"].state_dict(), state["optim"].state_dict()["state"]))
+    change(state)
+    assert ck.restore().step == 1
+    assert same([state["model"].state_dict(), state["optim"].state_dict()["state"]], list(wanted))
+    step_of(state)
+    ck.save(2)
+    assert (checkpointer.read()["model.0.weight"] == state["model"][0].weight.detach().numpy()).all()
+
+
+def test_what_was_taken_away_stays_away_if_nothing_is_restored(checkpointer):
+    state = made()
+    step_of(state)
+    ck = checkpointer(state, strict_saves=True)
+    ck.restore()
+    emptied(state)
+    assert ck.restore() is None and not any(state["optim"].state.values())
+
+
+def test_a_restore_refuses_what_cannot_be_where_it_was(checkpointer):
+    state = {"model": nn.Sequential(nn.Linear(2, 2))}
+    ck = checkpointer(state, strict_saves=True)
+    ck.restore()
+    ck.save(1)
+    state["model"][0] = nn.Linear(3, 2)
+    with pytest.raises(ckpt.torch.Unsaveable, match=r"model\.0\.weight is F32 \(2, 3\)"):
+        ck.restore()
 
 
 def test_a_module_that_was_replaced_is_found(checkpointer):
