@@ -109,9 +109,21 @@ class Saves:
                 self._failed(snapshot.step, e)
             self._pending.remove(snapshot)
 
+    def _join(self, timeout: float | None) -> None:
+        """Meets the other ranks. Nothing that was begun is looked at any more; in another world nothing is registered, either."""
+        self._forget_saves()
+        try:
+            self.session.join(timeout=timeout)
+        except WorldChanged:
+            self._forget_state()
+            raise
+
     def _forget_saves(self) -> None:
-        """Called before a restore."""
         self._snapshot, self._pending = None, []
+
+    def _forget_state(self) -> None:
+        """The next restore registers the state of another place."""
+        raise NotImplementedError
 
     def _failed(self, step: int, e: Exception) -> None:
         """Said once for each cause: training goes on."""

@@ -83,9 +83,8 @@ class Checkpointer(Saves):
         All ranks call it before the first step."""
         which = {"latest": LATEST, "healthy": LATEST_HEALTHY}.get(str(step))
         fresh = self._register(state)
-        self._forget_saves()
+        self._join(timeout)
         try:
-            self.session.join(timeout=timeout)
             done = self.session.restore(int(step) if which is None else which, timeout=timeout)
         except NoCheckpoint as e:
             if e.errno != 2:
@@ -111,6 +110,9 @@ class Checkpointer(Saves):
         self.session.register_sized_blob(RANK, self._most, "rank")
         self._tensors = tensors
         return fresh
+
+    def _forget_state(self) -> None:
+        self._tensors, self._at = None, {}
 
     def _arrays(self, state: Any) -> dict[str, Any]:
         leaves = {name: leaf for name, leaf in _leaves(state) if is_array(leaf)}

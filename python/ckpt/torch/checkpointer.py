@@ -80,7 +80,9 @@ class Checkpointer(Saves):
     def restore(self, step: int | str = "latest", timeout: float | None = None) -> Resumed | None:
         """Meets the other ranks, and fills the state with a checkpoint: a step, "latest" or "healthy". None: there is none, this is a fresh start.
 
-        All ranks call it, once the state is complete and before the first step; again after :class:`ckpt.StaleEpoch`."""
+        All ranks call it, once the state is complete and before the first step; again after :class:`ckpt.StaleEpoch`. Raises :class:`ckpt.WorldChanged` where
+        this process is another rank from now on (``session.rank`` of ``session.world``): make the state of that place within the same objects, and call it
+        again."""
         which = {"latest": LATEST, "healthy": LATEST_HEALTHY}.get(str(step))
         if which is None:
             which = int(step)
@@ -88,9 +90,8 @@ class Checkpointer(Saves):
             self._register()
         for held in self._held or ():
             held.aim()
-        self._forget_saves()
+        self._join(timeout)
         try:
-            self.session.join(timeout=timeout)
             done = self.session.restore(which, current_stream(), timeout)
         except NoCheckpoint as e:
             if e.errno != 2:
@@ -98,6 +99,9 @@ class Checkpointer(Saves):
             self._fresh()
             return None
         return self._restored(done)
+
+    def _forget_state(self) -> None:
+        self._held = self._documents = None
 
     def _fresh(self) -> None:
         for source in self.sources:

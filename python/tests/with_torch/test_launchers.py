@@ -63,6 +63,15 @@ def test_a_run_that_is_ended_and_started_again(tmp_path, undisturbed):
     assert re.search(r"step \d+ from (memory|storage)", said) and digest(said) == undisturbed, said
 
 
+def test_a_rank_that_is_not_replaced_is_done_without(tmp_path):
+    """The processes that are left take other places, and the state is cut anew."""
+    said = end(launch([BIN / "ckpt", "run", "-n", 3, "--min-ranks", 2, "--max-restarts", 0, "--job", "elastic", "--store", tmp_path / "store", "--inject",
+                       "kill:rank=0@step=7", "--", sys.executable, pathlib.Path(__file__).with_name("elastic.py"), 12]))
+    for rank in (0, 1):
+        assert f"this process is rank {rank} of it" in said and re.search(rf"\[{rank}\] rank {rank} of 2 goes on at step [78]\n", said), said
+    assert "runs again" not in said, said
+
+
 def ranks_of(service, job):
     """Processes of the job, by rank, and the step that each is at."""
     done = subprocess.run([BIN / "ckpt", "status", "--socket", service.socket, "--json"], capture_output=True, text=True, env=environment(), check=False)
