@@ -75,7 +75,8 @@ class Checkpointer(Saves):
             source.entries()
             source.prepare()
         self._held = [Held(s, self.session, self._place, self.session.world) for s in self.sources]
-        self._documents = Documents(self.session, self.sources, self._rng, self._most)
+        types = {name: kind for held in self._held for name, kind in held.types().items()}
+        self._documents = Documents(self.session, self.sources, types, self._rng, self._most)
 
     def restore(self, step: int | str = "latest", timeout: float | None = None) -> Resumed | None:
         """Meets the other ranks, and fills the state with a checkpoint: a step, "latest" or "healthy". None: there is none, this is a fresh start.

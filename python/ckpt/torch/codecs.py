@@ -10,7 +10,8 @@ from ..tree import codec
 from .element import name_of
 
 
-def _dtype(name: Any) -> torch.dtype:
+def dtype_of(name: Any) -> torch.dtype:
+    """A type by its name in a document. ValueError: there is none."""
     found = getattr(torch, name, None) if isinstance(name, str) else None
     if not isinstance(found, torch.dtype):
         raise ValueError("no element type")
@@ -28,7 +29,7 @@ def _from_json(value: Any) -> torch.Tensor:
     name, shape, data = value
     if not isinstance(data, bytes) or not all(type(n) is int and n >= 0 for n in shape):
         raise ValueError("no tensor")
-    dtype = _dtype(name)
+    dtype = dtype_of(name)
     count = 1
     for n in shape:
         count *= n
@@ -46,7 +47,7 @@ def register() -> None:
     """Called once, when ckpt.torch is imported."""
     for kind in (torch.Tensor, torch.nn.Parameter):
         codec(kind, "tensor", _to_json, _from_json)
-    codec(torch.dtype, "dtype", name_of, _dtype)
+    codec(torch.dtype, "dtype", name_of, dtype_of)
     codec(torch.Size, "size", list, lambda v: torch.Size(v))
     codec(torch.device, "device", str, lambda v: torch.device(v))
     try:

@@ -6,7 +6,7 @@ import json
 import math
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from ..tree import dumps
 from . import codecs
 from .documents import FORMAT, JOB, RANK
-from .element import plain
+from .element import name_of, plain, stored_as
 from .foreign import Foreign, Keys, open_foreign
 from .mapping import INLINE
 from .optimizer import is_number
@@ -36,6 +36,14 @@ def nested(values: Mapping[Keys, Any]) -> Any:
     if all(type(key) is int for key in below):
         return [nested(below[key]) for key in sorted(below, key=int)]
     return {key: nested(inner) for key, inner in below.items()}
+
+
+def _group_names(groups: list[dict[str, Any]], known: Collection[str]) -> dict[str, Any]:
+    """As a document of an optimizer says it. ``known``: parameters with state. Nothing, if the source only numbers its parameters."""
+    names = [g.get("param_names", g.get("params", ())) for g in groups]
+    if not names or not all(type(name) is str for group in names for name in group):
+        return {}
+    return {"bare": [name for group in names for name in group if name not in known], "first": len(names[0]), "others": [list(g) for g in names[1:]]}
 
 
 class _Parts:
@@ -90,7 +98,9 @@ class _Parts:
                 self.tensors[new] = self.tensors.pop(at)
             elif is_number(value := self.values.pop(at)):
                 self.extra[new] = torch.tensor(value, dtype=torch.float64 if type(value) is float else torch.int64)
-        return {"groups": [{k: v for k, v in g.items() if k not in ("params", "param_names")} for g in groups], "absent": [], "rest": {}}
+        known = {str(at[2]) for at in (*self.tensors, *self.extra) if at[0] == part and at[1] == "state" and len(at) > 2}
+        return {"groups": [{k: v for k, v in g.items() if k not in ("params", "param_names")} for g in groups], "absent": [], "rest": {},
+                **_group_names(groups, known)}
 
     # ---- documents
 
@@ -158,9 +168,15 @@ def _blob(content: bytes) -> torch.Tensor:
     return torch.frombuffer(room, dtype=torch.uint8)
 
 
-def _write_documents(trees: Mapping[str, Any], folder: Path) -> None:
+def _types(source: Foreign, parts: _Parts) -> dict[str, str]:
+    """Those of tensors that are saved as another type."""
+    dtypes = {".".join(map(str, new)): source.tensors[at][0] for new, at in parts.tensors.items()}
+    return {name: name_of(dtype) for name, dtype in dtypes.items() if stored_as(dtype)[0] is not dtype}
+
+
+def _write_documents(trees: Mapping[str, Any], types: Mapping[str, str], folder: Path) -> None:
     """That of the job; those of ranks are empty, so each rank takes that of the job."""
-    job = dumps({"format": FORMAT, "world": 1, "parts": dict(trees), "aliases": {}}, "state")
+    job = dumps({"format": FORMAT, "world": 1, "parts": dict(trees), "aliases": {}, "types": dict(types)}, "state")
     blobs = {JOB: _blob(job), f"{RANK}@00000": _blob(b"")}
     pieces = {name: {"tensor": name, "shape": list(t.shape), "offset": [0], "sized": 1} for name, t in blobs.items()}
     save_file(blobs, folder / "blobs.safetensors", {"ckpt.version": "1", "ckpt.pieces": json.dumps(pieces)})
@@ -172,7 +188,7 @@ def bring_in(program: str, path: Path, repo: Path, job: str, step: int, only: Se
     parts = _Parts(source, only, rename, part)
     trees = {name: parts.tree(name, _small(source, parts)) for name in parts.names()}
     with tempfile.TemporaryDirectory(prefix=".convert-", dir=repo.resolve().parent) as folder:
-        _write_documents(trees, Path(folder))
+        _write_documents(trees, _types(source, parts), Path(folder))
         for name in parts.names():
             _write_part(source, parts, name, Path(folder))
         done = subprocess.run([program, "import", folder, "--format", "safetensors", "--repo", str(repo), "--job", job, "--step", str(step)],

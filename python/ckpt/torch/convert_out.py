@@ -4,64 +4,38 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..reader import Reader
-from ..tree import loads
-from . import codecs
-from .documents import JOB
-from .element import DTYPES, memory
+from .contents import Contents, Saved
+from .element import memory, plain
 from .foreign import alone
 
-codecs.register()
 
-
-def _optimizer(tensors: Mapping[str, torch.Tensor], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """As get_optimizer_state_dict gives it: by names of parameters. Which parameter is in which group is known where there is one group."""
-    state: dict[str, dict[str, Any]] = {}
-    for name, t in tensors.items():
-        parameter, _, key = name.removeprefix("state.").rpartition(".")
-        state.setdefault(parameter, {})[key] = t
-    groups = [dict(g) for g in tree["groups"]]
-    if len(groups) == 1:
-        groups[0]["params"] = list(state)
-    return {"state": state, "param_groups": groups}
-
-
-def _part(tensors: Mapping[str, torch.Tensor], tree: Any) -> Any:
-    if isinstance(tree, dict) and set(tree) == {"groups", "absent", "rest"}:
-        return _optimizer(tensors, tree)
-    if not tensors:
-        return tree
-    return {**tensors, **(tree if isinstance(tree, dict) else {})}
-
-
-def _read(reader: Reader, names: Sequence[str]) -> dict[str, torch.Tensor]:
-    found = {name: torch.empty(reader[name].shape, dtype=DTYPES[reader[name].dtype]) for name in names}
-    reader.read_into({name: memory(t) for name, t in found.items()})
+def _read(reader: Reader, wanted: Collection[Saved]) -> dict[Saved, torch.Tensor]:
+    found = {saved: torch.empty(saved.shape, dtype=saved.dtype) for saved in wanted}
+    reader.read_into({saved.name: memory(plain(t)) for saved, t in found.items()})
     return found
 
 
 def state_of(reader: Reader, only: Sequence[str], rename: Mapping[str, str]) -> dict[str, Any]:
     """The state of a checkpoint, by parts."""
-    document = loads(reader.blob(JOB), JOB) if JOB in reader else {}
-    trees = document.get("parts") if isinstance(document, dict) else None
-    trees = trees if isinstance(trees, dict) else {}
-    aliases = document.get("aliases") if isinstance(document, dict) else None
-    names = [t.name for t in reader.values() if t.scope is None]
-    parts = sorted({*trees, *(name.partition(".")[0] for name in names)})
+    contents = Contents(reader)
+    places = {name: name.partition(".")[::2] for name in contents.tensors}
+    parts = sorted({*contents.parts, *(part for part, _ in places.values())})
     missing = [part for part in {*only, *rename} if part not in parts]
     if missing:
         raise ValueError(f"there is no {missing[0]} in it, but {', '.join(parts[:20])}")
-    parts = [part for part in parts if not only or part in only]
-    tensors = _read(reader, [name for name in names if name.partition(".")[0] in parts])
-    tensors |= {alias: tensors[name] for alias, name in (aliases if isinstance(aliases, dict) else {}).items() if name in tensors}
-    return {rename.get(part, part): _part({name.partition(".")[2]: t for name, t in tensors.items() if name.partition(".")[0] == part}, trees.get(part))
-            for part in parts}
+    chosen: dict[str, dict[str, Saved]] = {part: {} for part in parts if not only or part in only}
+    for name, (part, rest) in places.items():
+        if part in chosen:
+            chosen[part][rest] = contents.tensors[name]
+    tensors = _read(reader, {saved for inside in chosen.values() for saved in inside.values()})
+    return {rename.get(part, part): contents.part(part, {name: tensors[saved] for name, saved in inside.items()}) for part, inside in chosen.items()}
 
 
 def write_out(repo: Path, job: str, step: str, to: Path, only: Sequence[str], rename: Mapping[str, str]) -> str:

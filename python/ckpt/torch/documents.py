@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..session import Session
@@ -17,8 +17,8 @@ FORMAT = 1
 class Documents:
     """What is no tensor. If a job goes on with the same world, each rank takes its own document; else all take that of the job."""
 
-    def __init__(self, session: Session, sources: Sequence[Source], rng: bool, most: int) -> None:
-        self.session, self.sources, self.rng = session, sources, rng
+    def __init__(self, session: Session, sources: Sequence[Source], types: Mapping[str, str], rng: bool, most: int) -> None:
+        self.session, self.sources, self.types, self.rng = session, sources, dict(types), rng
         session.register_sized_blob(JOB, most, "job")
         session.register_sized_blob(RANK, most, "rank")
 
@@ -27,9 +27,10 @@ class Documents:
         world, trees = self.session.world, {s.prefix: s.tree() for s in self.sources}
         shared = {s.prefix: trees[s.prefix] for s in self.sources if not s.per_rank}
         aliases = {alias: name for s in self.sources for alias, name in s.aliases.items()}
-        self.session.set_blob(JOB, dumps({"format": FORMAT, "world": world, "parts": shared, "aliases": aliases}, "state"))
+        about = {"format": FORMAT, "world": world, "types": self.types}
+        self.session.set_blob(JOB, dumps({**about, "parts": shared, "aliases": aliases}, "state"))
         rng = generators.get() if self.rng else None
-        self.session.set_blob(RANK, dumps({"format": FORMAT, "world": world, "parts": trees, "rng": rng}, "state"))
+        self.session.set_blob(RANK, dumps({**about, "parts": trees, "rng": rng}, "state"))
 
     def _read(self, name: str) -> dict[str, Any]:
         document = loads(self.session.get_blob(name), name)

@@ -10,7 +10,7 @@ import torch
 
 from ..errors import Error
 from ..session import Session
-from .layout import Layout, Place, layouts_of
+from .layout import Layout, Place, layouts_of, types_of
 from .optimizer import is_number
 from .source import Entry, Source
 
@@ -50,6 +50,10 @@ class Held:
             self._register(entry)
         source.registered = set(self._held)
         self._watch()
+
+    def types(self) -> dict[str, str]:
+        """The types of what is saved as another type."""
+        return types_of(layout for held in self._held.values() for layout in held.layouts)
 
     # ---- registration
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +108,11 @@ def layout_of(name: str, part: torch.Tensor, shape: Sequence[int], pieces: list[
     """``shape`` is that of the whole, in elements of the type of ``part``."""
     dtype, tail = stored_as(part.dtype)
     return Layout(name, NAMES[name_of(dtype)], (*shape, *tail), pieces, replica, part)
+
+
+def types_of(layouts: Iterable[Layout]) -> dict[str, str]:
+    """The types of those tensors that are saved as others, for a document."""
+    return {x.name: name_of(x.local.dtype) for x in layouts if stored_as(x.local.dtype)[0] is not x.local.dtype}
 
 
 def _boxed(name: str, boxes: list[Box], part: torch.Tensor) -> list[Piece]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,9 +10,51 @@ import torch
 from .module import Module
 from .source import Entry, Link, Source, put
 
+#: Names of parameters that a document has beside the state. They are for those who take a checkpoint out of the store: no save may fail for them.
+NAMES_BYTES = 256 << 10
+
 
 def is_number(value: Any) -> bool:
     return type(value) in (int, float)
+
+
+def is_tree(tree: Any) -> bool:
+    """Whether it is the document of an :class:`Optimizer`."""
+    return isinstance(tree, dict) and {"groups", "absent", "rest"} <= set(tree)
+
+
+class GroupNames:
+    """The names of the parameters of each group, out of documents. ``saved``: those that have tensors in the checkpoint."""
+
+    def __init__(self, tree: Mapping[str, Any], saved: Sequence[str]) -> None:
+        self._all = dict.fromkeys(saved)
+        self._others: list[dict[str, None]] = [{} for _ in tree["groups"][1:]]
+        self._known = "others" in tree or not self._others
+        self._first = tree.get("first")
+        self._take(tree)
+
+    def _take(self, tree: Mapping[str, Any]) -> None:
+        self._all.update(dict.fromkeys([*tree["absent"], *tree.get("bare", ()), *tree["rest"]]))
+        for known, names in zip(self._others, tree.get("others", ())):
+            known.update(dict.fromkeys(names))
+
+    def add(self, tree: Any) -> None:
+        """The document of another rank. It may have other parameters, as a stage of a pipeline has."""
+        if is_tree(tree) and len(tree["groups"]) == len(self._others) + 1:
+            self._known = self._known and "others" in tree
+            self._take(tree)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the first document knew all parameters."""
+        return not self._known or not self._others or len(self.groups()[0] or ()) == self._first
+
+    def groups(self) -> list[list[str] | None]:
+        """None: not known."""
+        if not self._known:
+            return [None for _ in (0, *self._others)]
+        elsewhere = {name for names in self._others for name in names}
+        return [[name for name in self._all if name not in elsewhere], *map(list, self._others)]
 
 
 class Optimizer(Source):
@@ -25,29 +67,30 @@ class Optimizer(Source):
         self._known: dict[tuple[str, str], Any] = {}  # state that was there, by parameter and key
         self._completed: list[tuple[torch.Tensor, str]] = []
         self._absent: list[str] = []
+        self._bare: list[str] = []  # parameters whose state has no tensor
         self._others: list[tuple[str, torch.Tensor]] | None = None  # parameters with state for the document; None: not looked yet
 
+    def _name(self, p: torch.Tensor) -> str:
+        for m in self.modules:
+            if id(p) in m.names:
+                return m.names[id(p)]
+        raise TypeError(f"{self.prefix} holds a parameter of shape {tuple(p.shape)} that is in none of the modules: give its module, too")
+
     def _parameters(self) -> list[tuple[str, torch.Tensor]]:
-        names = {p: name for m in self.modules for p, name in m.names.items()}
-        found = []
-        for group in self.optimizer.param_groups:
-            for p in group["params"]:
-                if id(p) not in names:
-                    raise TypeError(f"{self.prefix} holds a parameter of shape {tuple(p.shape)} that is in none of the modules: give its module, too")
-                found.append((names[id(p)], p))
-        return found
+        return [(self._name(p), p) for group in self.optimizer.param_groups for p in group["params"]]
 
     def _path(self, name: str, key: str) -> str:
         return f"{self.prefix}.state.{name}.{key}"
 
     def entries(self) -> list[Entry]:
         found: list[Entry] = []
-        self._absent, self._others = [], None
+        self._absent, self._bare, self._others = [], [], None
         for name, p in self._parameters():
             if p not in self.optimizer.state:
                 self._absent.append(name)
             state = self.optimizer.state.get(p, {})
             saved = {key: value for key, value in state.items() if isinstance(value, torch.Tensor) or is_number(value)}
+            self._bare += [] if saved or p not in self.optimizer.state else [name]
             self._known |= {(name, key): value for key, value in saved.items()}
             found += [Entry(self._path(name, key), state, key) for key in saved]
         return found
@@ -65,7 +108,16 @@ class Optimizer(Source):
         if self._others is None:
             self._others = [(name, p) for name, p in self._parameters() if self._other(name, p)]
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
-        return {"groups": groups, "absent": self._absent, "rest": {name: self._other(name, p) for name, p in self._others}}
+        rest = {name: self._other(name, p) for name, p in self._others}
+        return {"groups": groups, "absent": self._absent, "rest": rest, **self._group_names()}
+
+    def _group_names(self) -> dict[str, Any]:
+        """Which parameters are in which group; in the first one are those that are in no other."""
+        groups = [g["params"] for g in self.optimizer.param_groups]
+        others = [[self._name(p) for p in group] for group in groups[1:]]
+        if sum(len(name) for names in (self._bare, *others) for name in names) > NAMES_BYTES:
+            return {}
+        return {"first": sum(map(len, groups[:1])), "others": others, "bare": self._bare}
 
     def put_back(self, tree: Any) -> None:
         groups = self.optimizer.param_groups

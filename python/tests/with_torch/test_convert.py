@@ -135,6 +135,86 @@ def test_a_checkpoint_goes_out(tmp_path, capsys):
     assert "is there already" in capsys.readouterr().err
 
 
+def groups_of(model, momentum):
+    """Three groups of other settings."""
+    by = {1: [], 2: [], 3: []}
+    for p in model.parameters():
+        by[p.ndim].append(p)
+    return torch.optim.SGD([{"params": by[2], "lr": 0.3}, {"params": by[1], "lr": 0.2}, {"params": by[3], "lr": 0.1}], lr=1.0, momentum=momentum)
+
+
+@pytest.mark.parametrize("momentum", [0, 0.9])
+def test_each_group_of_an_optimizer_has_its_parameters(tmp_path, momentum):
+    """Also those that have no state, and when the file has been in a store."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Conv1d(3, 2, 1), torch.nn.Linear(2, 2))
+    optimizer = groups_of(model, momentum)
+    with daemon(tmp_path / "store", tmp_path) as service, ckpt.torch.Checkpointer(
+            {"model": model, "optim": optimizer}, job="gpt", socket=service.socket, timeout=60) as ck:
+        ck.restore()
+        sum(p.sum() for p in model.parameters()).backward()
+        optimizer.step()
+        ck.save(3)
+    assert run("--repo", tmp_path / "store", "--job", "gpt", "--to", tmp_path / "out.pt") == 0
+    assert run(tmp_path / "out.pt", "--repo", tmp_path / "again", "--job", "gpt") == 0
+    assert run("--repo", tmp_path / "again", "--job", "gpt", "--to", tmp_path / "again.pt") == 0
+    wanted = get_optimizer_state_dict(model, optimizer)["param_groups"]
+    for name in ("out.pt", "again.pt"):
+        groups = torch.load(tmp_path / name, weights_only=True)["optim"]["param_groups"]
+        assert [(sorted(g["params"]), g["lr"]) for g in groups] == [(sorted(g["params"]), g["lr"]) for g in wanted] and len(groups) == 3
+
+
+def test_more_names_than_a_document_has_room_for_are_left_out(tmp_path, monkeypatch):
+    """A save does not fail for them."""
+    monkeypatch.setattr("ckpt.torch.optimizer.NAMES_BYTES", 10)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Conv1d(3, 2, 1))
+    optimizer = groups_of(model, 0.9)
+    with daemon(tmp_path / "store", tmp_path) as service, ckpt.torch.Checkpointer(
+            {"model": model, "optim": optimizer}, job="gpt", socket=service.socket, timeout=60) as ck:
+        ck.restore()
+        ck.save(3)
+    assert run("--repo", tmp_path / "store", "--job", "gpt", "--to", tmp_path / "out.pt") == 0
+    assert [g["lr"] for g in torch.load(tmp_path / "out.pt", weights_only=True)["optim"]["param_groups"]] == [0.3, 0.2, 0.1]
+    assert not any("params" in g for g in torch.load(tmp_path / "out.pt", weights_only=True)["optim"]["param_groups"])
+
+
+def save_stages(service):
+    """Each rank has other parameters in each group."""
+    torch.manual_seed(1)
+    model = training.pp(train=False)[0]["model"]
+    one, two = ([p for p in model.parameters() if p.requires_grad and (p.ndim > 1) == many] for many in (True, False))
+    optimizer = torch.optim.AdamW([{"params": one}, {"params": two, "weight_decay": 0.0}])
+    with ckpt.torch.Checkpointer({"model": model, "optim": optimizer}, job="stages", socket=service.socket, timeout=100) as ck:
+        ck.restore()
+        ck.save(1)
+
+
+def test_groups_of_all_stages_of_a_pipeline_come_together(tmp_path):
+    with daemon(tmp_path / "store", tmp_path) as service:
+        ranks.run(service, 3, save_stages, service)
+    assert run("--repo", tmp_path / "store", "--job", "stages", "--to", tmp_path / "out.pt") == 0
+    state = torch.load(tmp_path / "out.pt", weights_only=True)
+    trained_ones = {n: p for n, p in training.Model(head=False).named_parameters() if p.requires_grad}
+    for many, group in zip((True, False), state["optim"]["param_groups"]):
+        assert sorted(group["params"]) == sorted(n for n, p in trained_ones.items() if (p.ndim > 1) == many)
+
+
+@pytest.mark.filterwarnings("ignore:.*experimental:UserWarning")
+def test_types_that_are_saved_as_others_come_out_as_they_were(tmp_path):
+    tensors = {"a": torch.tensor([[1 + 2j, 3j]], dtype=torch.complex128), "b": torch.tensor([1 + 2j]).to(torch.complex32), "c": torch.ones(3, 2, dtype=torch.float64),
+               "d": torch.arange(8, dtype=torch.uint8).reshape(2, 4), "e": torch.tensor(5j, dtype=torch.complex128)}
+    with daemon(tmp_path / "store", tmp_path) as service, ckpt.torch.Checkpointer({"x": dict(tensors)}, job="gpt", socket=service.socket, timeout=60) as ck:
+        ck.restore()
+        ck.save(3)
+    assert run("--repo", tmp_path / "store", "--job", "gpt", "--to", tmp_path / "out.pt") == 0
+    state = torch.load(tmp_path / "out.pt", weights_only=True)["x"]
+    assert [n for n, t in tensors.items() if t.dtype != state[n].dtype or not torch.equal(t.to(torch.complex128), state[n].to(torch.complex128))] == []
+    assert run(tmp_path / "out.pt", "--repo", tmp_path / "again", "--job", "gpt") == 0
+    assert run("--repo", tmp_path / "again", "--job", "gpt", "--to", tmp_path / "again.pt") == 0
+    state = torch.load(tmp_path / "again.pt", weights_only=True)["x"]
+    assert [n for n, t in tensors.items() if t.dtype != state[n].dtype or not torch.equal(t.to(torch.complex128), state[n].to(torch.complex128))] == []
+
+
 class Bomb:
     """Makes a file when it is unpickled."""
 
