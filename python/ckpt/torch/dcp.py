@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed.checkpoint
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, StorageMeta, TensorProperties, TensorStorageMetadata
-from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner
+from torch.distributed.checkpoint.metadata import (BytesStorageMetadata, ChunkStorageMetadata, Metadata, StorageMeta, TensorProperties,
+                                                   TensorStorageMetadata)
+from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
 from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
 from torch.distributed.checkpoint.stateful import Stateful
 from torch.distributed.checkpoint.storage import StorageReader
 from torch.futures import Future
 
 from .. import reader
-from ..tree import loads
+from .contents import Contents
 from .dcp_writer import Writer, step_of
-from .documents import JOB
-from .element import DTYPES, memory, plain
+from .element import memory, plain
 
 _stock: Any = torch.distributed.checkpoint
+
+
+def _about(dtype: torch.dtype, shape: Sequence[int]) -> TensorStorageMetadata:
+    return TensorStorageMetadata(TensorProperties(dtype=dtype), torch.Size(shape), [ChunkStorageMetadata(torch.Size([0] * len(shape)), torch.Size(shape))])
 
 
 class Reader(StorageReader):
     """Reads one checkpoint, whatever the world that saved it and the planner that asks. Each byte is checked, and nothing is unpickled.
 
-    ``step``: a number, "latest", "healthy", "1000.e0003", or a tag. A state_dict ``{"model": …}`` has the names of a Checkpointer of ``{"model": …}``. What
-    is no tensor is not there for DCP: leave it out of the state_dict."""
+    ``step``: a number, "latest", "healthy", "1000.e0003", or a tag. A state_dict ``{"model": …}`` has the names of a Checkpointer of ``{"model": …}``."""
 
     def __init__(self, store: str | os.PathLike[str] | None = None, job: str | None = None, step: int | str = "latest") -> None:
         self._where = store, job
@@ -36,12 +40,8 @@ class Reader(StorageReader):
 
     def _open(self, step: int | str) -> None:
         self._reader = reader.Reader(*self._where, step)
-        document = loads(self._reader.blob(JOB), JOB) if JOB in self._reader else {}
-        aliases = document.get("aliases") if isinstance(document, dict) else None
-        self._names = {t.name: t.name for t in self._reader.values() if t.scope is None}
-        for alias, name in (aliases if isinstance(aliases, dict) else {}).items():
-            if name in self._names:
-                self._names.setdefault(alias, name)
+        contents = Contents(self._reader)
+        self._tensors, self._values = contents.tensors, contents.values()
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """``checkpoint_id`` of dcp.load names another step of the same job."""
@@ -50,10 +50,9 @@ class Reader(StorageReader):
             self._open(os.fspath(checkpoint_id))
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        tensors = {alias: self._reader[name] for alias, name in self._names.items()}
-        found = {name: TensorStorageMetadata(TensorProperties(dtype=DTYPES[t.dtype]), torch.Size(t.shape),
-                                             [ChunkStorageMetadata(torch.Size([0] * len(t.shape)), torch.Size(t.shape))]) for name, t in tensors.items()}
-        return Metadata(state_dict_metadata=dict(found), storage_meta=StorageMeta(checkpoint_id=self._reader.path))
+        found: dict[str, Any] = {name: _about(v.dtype, v.shape) if isinstance(v, torch.Tensor) else BytesStorageMetadata() for name, v in self._values.items()}
+        found |= {name: _about(t.dtype, t.shape) for name, t in self._tensors.items()}
+        return Metadata(state_dict_metadata=found, storage_meta=StorageMeta(checkpoint_id=self._reader.path))
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         pass
@@ -68,12 +67,14 @@ class Reader(StorageReader):
         """Fills all tensors of the plan in one read. What is on a device goes through memory of the host."""
         boxes, commits = [], []
         for item in plan.items:
-            if item.type != LoadItemType.TENSOR:
-                raise TypeError(f"{item.storage_index.fqn} is no tensor: what is none is restored by a Checkpointer")
+            name = item.storage_index.fqn
+            if name not in self._tensors:
+                self._give(name, item, planner)
+                continue
             target = planner.resolve_tensor(item)
             view = plain(target)
             host = view if view.device.type == "cpu" else torch.empty_like(view, device="cpu")
-            boxes.append((self._names[item.storage_index.fqn], memory(host), list(item.storage_offsets) + [0] * (view.ndim - len(item.storage_offsets))))
+            boxes.append((self._tensors[name].name, memory(host), list(item.storage_offsets) + [0] * (view.ndim - len(item.storage_offsets))))
             commits.append((item, target, view, host))
         self._reader.read_into(boxes)
         for item, target, view, host in commits:
@@ -83,6 +84,19 @@ class Reader(StorageReader):
         done: Future[None] = Future()
         done.set_result(None)
         return done
+
+    def _give(self, name: str, item: ReadItem, planner: LoadPlanner) -> None:
+        """What stands in a document. A planner takes values pickled: those bytes are made here, of what the document says."""
+        value = self._values[name]
+        if item.type == LoadItemType.BYTE_IO:
+            stream = io.BytesIO()
+            torch.save(value, stream)
+            stream.seek(0)
+            planner.load_bytes(item, stream)
+            return
+        target = planner.resolve_tensor(item)
+        target.copy_(value[tuple(slice(a, a + n) for a, n in zip(item.storage_offsets, item.lengths))])
+        planner.commit_tensor(item, target)
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:

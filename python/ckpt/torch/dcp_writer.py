@@ -21,10 +21,10 @@ from ..errors import Error
 from ..job import job_name
 from ..session import DURABLE, STORAGE, Session, Snapshot
 from ..tree import dumps
+from .contents import TREE
+from .documents import FORMAT
 from .element import current_stream
-from .layout import Layout, layout_of, layouts_of, piece_of
-
-TREE = "dcp.tree"
+from .layout import Layout, layout_of, layouts_of, piece_of, types_of
 
 
 def step_of(checkpoint_id: Any) -> int:
@@ -103,7 +103,7 @@ class Writer(StorageWriter):
         else:
             self._rebind(layouts)
             self.session.wait_slot()
-        self.session.set_blob(TREE, dumps(dict(values), "state"))
+        self.session.set_blob(TREE, dumps({"format": FORMAT, "types": types_of(layouts.values()), "values": dict(values)}, "state"))
         return self.session.begin(step, STORAGE, stream)
 
     # ---- the stager

@@ -1,16 +1,20 @@
 """Elements that are saved as others: each byte of them comes back, whichever part of the whole a rank has."""
 
+import contextlib
 import math
 
 import pytest
 import ranks
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.placement_types import _StridedShard
 
 import ckpt.torch
+from ckpt.torch.dcp import Reader
+from ckpt.torch.dcp_writer import Writer
 from ckpt.torch.layout import layouts_of
 from ckpt.tree import dumps, loads
 
@@ -100,6 +104,33 @@ def restore(service, job):
 def test_each_byte_comes_back(service, saved, world):
     ranks.run(service, saved, save, service, f"elements-{saved}-{world}")
     ranks.run(service, world, restore, service, f"elements-{saved}-{world}")
+
+
+def tensors_of_dcp():
+    """Those of types whose size DCP knows, in one box, and of which a state_dict says where that is."""
+    known = ("float32", "complex128", "complex32")
+    return {name: t for name, t in made()[0]["all"].items() if name.partition("-")[0] in known and not name.endswith(("-part", "-flat", "-strided"))}
+
+
+def save_with_dcp(service, job):
+    with contextlib.closing(Writer(job, service.socket, timeout=100)) as writer:
+        dcp.save(tensors_of_dcp(), checkpoint_id=1, storage_writer=writer)
+
+
+def load_with_dcp(service, job):
+    state = tensors_of_dcp()
+    wanted = {name: bits(t) for name, t in state.items()}
+    for t in state.values():
+        zeroed(t)
+    dcp.load(state, storage_reader=Reader(service.store, job))
+    assert [name for name, t in state.items() if bits(t) != wanted[name]] == []
+
+
+@pytest.mark.filterwarnings("ignore:.*experimental:UserWarning")
+@pytest.mark.parametrize("saved, world", [(2, 2), (3, 2), (1, 3)])
+def test_each_byte_comes_back_through_dcp(service, saved, world):
+    ranks.run(service, saved, save_with_dcp, service, f"elements-dcp-{saved}")
+    ranks.run(service, world, load_with_dcp, service, f"elements-dcp-{saved}")
 
 
 @pytest.mark.filterwarnings("ignore:.*experimental:UserWarning")
