@@ -59,7 +59,7 @@ class Documents:
         if not same or not isinstance(document.get("rng"), dict):
             return (*left, "random numbers")
         try:
-            generators.put_back(document["rng"])
-        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError) as e:
+            left += generators.put_back(document["rng"])
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError, OverflowError) as e:
             raise TreeError(f"{RANK}: the random numbers are not those of this program: {e}") from e
         return tuple(left)

@@ -1,4 +1,4 @@
-"""The state of random numbers of this rank: PyTorch's on the host and on its GPU, NumPy's, and that of random."""
+"""The state of random numbers of this rank: PyTorch's on the host and on each GPU that it sees, NumPy's, and that of random."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def get() -> dict[str, Any]:
     version, words, gauss = random.getstate()
     state: dict[str, Any] = {"torch": _bytes(torch.get_rng_state()), "python": [version, array.array("I", words).tobytes(), gauss]}
     if _cuda.is_available() and _cuda.is_initialized():
-        state["cuda"] = _bytes(_cuda.get_rng_state())
+        state["cuda"] = {"current": int(_cuda.current_device()), "states": [_bytes(_cuda.get_rng_state(i)) for i in range(_cuda.device_count())]}
     if "numpy" in sys.modules:
         import numpy
 
@@ -37,13 +37,25 @@ def get() -> dict[str, Any]:
     return state
 
 
-def put_back(state: dict[str, Any]) -> None:
-    """Restores what is in a document. ValueError: it is none of :func:`get`."""
+def _put_back_gpus(saved: Any) -> tuple[str, ...]:
+    """What a rank drew on its own GPU goes to the one that it has now. Those beside it keep their numbers."""
+    current, states = (saved["current"], saved["states"]) if isinstance(saved, dict) else (0, [saved])  # once only that of its own GPU was kept
+    tensors, here = [_tensor(s) for s in states], int(_cuda.device_count()) if _cuda.is_available() else 0
+    own = tensors[current]
+    if here and isinstance(saved, dict):
+        for i, t in enumerate(tensors[:here]):
+            _cuda.set_rng_state(t, i)
+    if here:
+        _cuda.set_rng_state(own, int(_cuda.current_device()))
+    return tuple(f"random numbers of cuda:{i}" for i in range(here, len(tensors)) if i != current or not here)
+
+
+def put_back(state: dict[str, Any]) -> tuple[str, ...]:
+    """Restores what is in a document. Returns what there is no GPU for. ValueError: it is none of :func:`get`."""
     version, words, gauss = state["python"]
     random.setstate((version, tuple(array.array("I", words)), gauss))
     torch.set_rng_state(_tensor(state["torch"]))
-    if "cuda" in state and _cuda.is_available():
-        _cuda.set_rng_state(_tensor(state["cuda"]))
+    left = _put_back_gpus(state["cuda"]) if "cuda" in state else ()
     if "numpy" in state:
         import numpy
 
@@ -51,3 +63,4 @@ def put_back(state: dict[str, Any]) -> None:
         if kind != "MT19937":
             raise ValueError(f"numpy's generator is {kind!r}")
         numpy.random.set_state((kind, numpy.frombuffer(key, "<u4"), at, has_gauss, cached))
+    return left
