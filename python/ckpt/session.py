@@ -4,6 +4,8 @@ Every call lets other threads run. Times are seconds; None is the default of the
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import math
 import os
@@ -28,7 +30,6 @@ DURABLE: int = lib.CKPT_DURABLE
 VERIFIED: int = lib.CKPT_VERIFIED
 SOURCES = {lib.CKPT_FROM_MEMORY: "memory", lib.CKPT_FROM_PEER: "peer", lib.CKPT_FROM_STORAGE: "storage"}
 PHASES = {name.removeprefix("CKPT_PHASE_").lower(): getattr(lib, name) for name in dir(lib) if name.startswith("CKPT_PHASE_")}
-_abandoned: list[Any] = []  # memory of sessions that nobody ends: their library may still read it
 _SCOPES = {"job": lib.CKPT_SCOPE_JOB, "rank": lib.CKPT_SCOPE_RANK}
 
 
@@ -38,6 +39,11 @@ def _text(text: str | None) -> Any:
 
 def _string(text: Any) -> str:
     return "" if text == ffi.NULL else os.fsdecode(ffi.string(text))
+
+
+def _keep(memory: Any, incref: Any = ctypes.pythonapi.Py_IncRef, of: Any = ctypes.py_object) -> None:
+    """Keeps what the library may still read until the process is gone, also when the interpreter takes all else apart."""
+    incref(of(memory))
 
 
 def _ms(timeout: float | None) -> int:
@@ -157,8 +163,9 @@ class Session(_Handle):
         """Ends the session: waits until saves to storage are durable or have failed, and raises the first failure."""
         handle, self._handle = self._handle, ffi.NULL
         code = lib.ckpt_close(handle)
-        self._kept.clear()
-        self._former.clear()
+        if code == -errno.ETIMEDOUT:  # a GPU may still read it
+            _keep((self._kept, self._former))
+        self._kept, self._former = {}, []
         if code:
             raise error(code, "the session ended with a save that failed: the sentence is on stderr")
 
@@ -170,13 +177,18 @@ class Session(_Handle):
 
     def abandon(self) -> None:
         """Lets go of the session without ending it: the daemon then takes the end of this process for the loss of a rank. For a rank that failed."""
-        _abandoned.append((self._kept, self._former))
+        _keep((self._kept, self._former))
         self._handle = ffi.NULL
 
-    def __del__(self) -> None:
-        if getattr(self, "_handle", ffi.NULL) != ffi.NULL and not sys.is_finalizing():
-            warnings.warn("a Session was not closed", ResourceWarning, source=self)
-            lib.ckpt_close(self._handle)
+    def __del__(self, ends: Any = sys.is_finalizing, keep: Any = _keep) -> None:
+        if getattr(self, "_handle", ffi.NULL) == ffi.NULL:
+            return
+        if ends():
+            keep((self._kept, self._former))
+            return
+        with contextlib.suppress(Error):  # the sentence is on stderr
+            self.close()
+        warnings.warn("a Session was not closed", ResourceWarning, source=self)
 
     @property
     def rank(self) -> int:
