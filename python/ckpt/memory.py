@@ -48,13 +48,15 @@ def dtype_name(array: Any, typestr: str) -> str:
     """The name of an element type, by the array's own ``dtype`` or by what the array interface calls it."""
     if typestr[0] == ">":
         raise TypeError(f"elements of type {typestr} are big-endian: give them in little-endian order")
-    name = _BY_NAME.get(str(getattr(array, "dtype", ""))) or _BY_TYPESTR.get(typestr[1:])
+    name = _BY_NAME.get(str(getattr(array, "dtype", "")).removeprefix("torch.")) or _BY_TYPESTR.get(typestr[1:])
     if not name:
         raise TypeError(f"elements of type {typestr} have no name here: view them as unsigned whole numbers of their size")
     return name
 
 
 def _of_interface(array: Any, interface: dict[str, Any], device: int) -> Memory:
+    if interface.get("mask") is not None:
+        raise TypeError("an array with a mask cannot be saved: fill it first")
     pointer, readonly = interface["data"]
     strides = interface.get("strides")
     return Memory(pointer, dtype_name(array, interface["typestr"]), tuple(interface["shape"]), tuple(strides) if strides else None, device,
@@ -69,8 +71,37 @@ def _of_buffer(buffer: Any) -> Memory:
     kind = {"?": "b", "f": "f", "d": "f", "e": "f"}.get(view.format.lstrip("@=<"), "i" if view.format.lstrip("@=<").islower() else "u")
     if view.format.lstrip("@=<") == "c":
         kind = "u"
+    if f"{kind}{size}" not in _BY_TYPESTR:
+        raise TypeError(f"elements of format {view.format} have no name here: view them as unsigned whole numbers of their size")
     held = ffi.from_buffer(view)
     return Memory(int(ffi.cast("uintptr_t", held)), _BY_TYPESTR[f"{kind}{size}"], tuple(view.shape or ()), None, HOST, view.readonly, (buffer, held))
+
+
+def _of_cuda(array: Any, interface: dict[str, Any]) -> Memory:
+    """The interface does not say which GPU it is; CuPy and PyTorch do."""
+    device = getattr(array, "device", None)
+    ordinal = next((n for n in (getattr(device, "index", None), getattr(device, "id", None)) if type(n) is int), None)
+    if ordinal is None:
+        raise TypeError(f"a {type(array).__qualname__} does not say on which GPU it is: give a ckpt.Memory with the device")
+    return _of_interface(array, interface, ordinal)
+
+
+def _of_dlpack(array: Any) -> Memory:
+    import numpy
+
+    try:
+        view = numpy.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError, ValueError) as e:
+        raise TypeError(f"DLPack does not give a {type(array).__qualname__} to the host: {e}") from e
+    return _of_interface(view, view.__array_interface__, HOST)
+
+
+def named_memory(what: str, array: Any) -> Memory:
+    """:func:`memory_of`, whose error says what it is about."""
+    try:
+        return memory_of(array)
+    except (TypeError, BufferError) as e:
+        raise TypeError(f"{what}: {e}") from e
 
 
 def memory_of(array: Any) -> Memory:
@@ -83,11 +114,7 @@ def memory_of(array: Any) -> Memory:
         return _of_interface(array, interface, HOST)
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface:
-        device = getattr(array, "device", None)
-        return _of_interface(array, interface, int(getattr(device, "index", None) or getattr(device, "id", None) or 0))
+        return _of_cuda(array, interface)
     if hasattr(array, "__dlpack__"):
-        import numpy
-
-        view = numpy.from_dlpack(array)
-        return _of_interface(view, view.__array_interface__, HOST)
+        return _of_dlpack(array)
     return _of_buffer(array)

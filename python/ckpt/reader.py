@@ -10,7 +10,7 @@ from typing import Any
 
 from ._ckpt import ffi, lib
 from .errors import Error, NoCheckpoint, error
-from .memory import HOST, NAMES, memory_of
+from .memory import HOST, NAMES, named_memory
 from .session import _Handle, _numbers, _string, _text
 
 STATES = {lib.CKPT_READER_COMMITTED: "committed", lib.CKPT_READER_VERIFIED: "verified", lib.CKPT_READER_DAMAGED: "damaged",
@@ -132,7 +132,7 @@ class Reader(_Handle, Mapping[str, Tensor]):
         boxes = ffi.new("ckpt_reader_box[]", len(wanted) or 1)
         kept = []
         for box, (name, array, offset) in zip(boxes, wanted):
-            m = memory_of(array)
+            m = named_memory(f"tensor {name}", array)
             if m.device != HOST or m.readonly:
                 raise TypeError(f"tensor {name}: its destination must be writable memory of the host")
             if name in self and (m.dtype != self[name].dtype or len(m.shape) != len(self[name].shape)):

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from ._ckpt import ffi, lib
 from .errors import Error, NoCheckpoint, error
-from .memory import DTYPES, NAMES, Memory, memory_of
+from .memory import DTYPES, NAMES, Memory, named_memory
 
 LATEST: int = lib.CKPT_LATEST
 LATEST_HEALTHY: int = lib.CKPT_LATEST_HEALTHY
@@ -224,7 +224,7 @@ class Session(_Handle):
         array must not be freed or moved before the session is closed, and is kept alive here. Without a piece, ``shape`` and ``dtype`` say what the
         tensor is."""
         placed = [p if isinstance(p, Piece) else Piece(p) for p in pieces]
-        places = [memory_of(p.array) for p in placed]
+        places = [named_memory(f"tensor {name}", p.array) for p in placed]
         shape = tuple(places[0].shape if shape is None and places else shape or ())
         dtype = dtype or (places[0].dtype if places else None)
         if dtype not in NAMES:
@@ -260,7 +260,7 @@ class Session(_Handle):
 
     def register_blob(self, name: str, buffer: Any, scope: str = "job") -> None:
         """Registers a writable buffer of a fixed size."""
-        m = memory_of(buffer)
+        m = named_memory(f"blob {name}", buffer)
         if m.readonly:
             raise TypeError(f"blob {name}: the memory is read-only, and a restore writes to it")
         self._check(lib.ckpt_register_device_blob(self._handle, _text(name), _SCOPES[scope], ffi.cast("void *", m.pointer), m.bytes, m.device))
@@ -283,7 +283,10 @@ class Session(_Handle):
     def rebind(self, name: str, array: Any, piece: int = 0) -> None:
         """Gives a piece another address from the next save or restore on. The former array may go when the saves begun before have had their
         fence."""
-        m = memory_of(array)
+        m, was = named_memory(f"tensor {name}", array), self._kept.get((name, piece))
+        if was is not None and (m.dtype, m.shape, m.strides, m.device, m.readonly) != (was.dtype, was.shape, was.strides, was.device, False):
+            raise TypeError(f"tensor {name}: memory of {m.dtype} {m.shape}{', read-only,' if m.readonly else ''} cannot take the place of {was.dtype} "
+                            f"{was.shape}: its type, shape, steps and device stay")
         self._check(lib.ckpt_rebind(self._handle, _text(name), piece, ffi.cast("void *", m.pointer)))
         self._former.append(self._kept.get((name, piece)))
         self._kept[name, piece] = m
