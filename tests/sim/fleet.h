@@ -209,7 +209,7 @@ struct fleet_sum {
 		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
-		halt_held, halt_anew, let_go, end_untold, stops;
+		halt_held, halt_anew, let_go, end_untold, stops, unrenewed, late_done, early_ends, doubles, leads;
 };
 
 extern struct fleet fleet;
@@ -365,6 +365,12 @@ bool halt_interrupt(void);
 void halt_nobody(void);
 void halt_daemon_lost(void);
 void halts_check(void);
+
+/* fleet_registry.c: what happens to the registry, from a stream of its own. */
+void registry_begin(uint64_t seed, uint64_t delay_ns, unsigned drop);
+/* True: something has. */
+bool registry_happens(void);
+void registry_check(void);
 
 /* fleet_check.c */
 struct fleet_save *fleet_save_of(struct step_id id);

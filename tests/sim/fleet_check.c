@@ -292,14 +292,6 @@ static void check_levels(struct fleet_rank *r)
 	}
 }
 
-static void check_coordinators(void)
-{
-	unsigned n = 0;
-	for (unsigned i = 0; fleet.registry && i < fleet.n; i++)
-		n += fleet.nodes[i].up && host_here(&fleet.nodes[i].daemon.control, FLEET_JOB);
-	SIM_CHECK(n <= 1, "%u daemons coordinate the job", n);
-}
-
 static void count_resumed(void)
 {
 	const struct fleet_node *n = fleet.registry ? fleet_coordinator() : NULL;
@@ -314,7 +306,7 @@ static void count_resumed(void)
 
 void fleet_check(void)
 {
-	check_coordinators();
+	registry_check();
 	count_resumed();
 	drains_check();
 	halts_check();

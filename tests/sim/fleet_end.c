@@ -158,4 +158,7 @@ void fleet_count_world(void)
 	fleet_sum.heirs += registry_sim_counts()->heirs;
 	fleet_sum.lapses += registry_sim_counts()->lapsed;
 	fleet_sum.unanswered += registry_sim_counts()->muted;
+	fleet_sum.unrenewed += registry_sim_counts()->unrenewed;
+	fleet_sum.late_done += registry_sim_counts()->late;
+	fleet_sum.early_ends += registry_sim_counts()->early;
 }

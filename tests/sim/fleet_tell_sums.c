@@ -67,6 +67,11 @@ static const struct {
 	{"schedules that all ranks were told alike", &fleet_sum.schedules},
 	{"leases that lapsed", &fleet_sum.lapses},
 	{"transactions done and not answered", &fleet_sum.unanswered},
+	{"done late", &fleet_sum.late_done},
+	{"renewals without an answer", &fleet_sum.unrenewed},
+	{"leases that ended sooner than promised", &fleet_sum.early_ends},
+	{"looks at two coordinators", &fleet_sum.doubles},
+	{"times another member of the registry led", &fleet_sum.leads},
 	{"parked sessions that went on", &fleet_sum.called},
 };
 

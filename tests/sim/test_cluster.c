@@ -3,8 +3,9 @@
  * order, and nodes that are lost with their memory, two at once, and while others recover or commit. In each fourth seed the world of the job changes (fleet_launcher.c,
  * fleet_elastic.c): launchers offer processes, some of them as spares; nodes are lost for good, come back, are drained, launchers get SIGTERM
  * or are killed, processes are given up; that is membership, assignment, resize, spill and recut. In each fifth seed the coordinator is elected
- * in a registry that is cut off, loses answers, and lets leases end. In half of these the nodes stand in the registry, too: daemons join, one
- * of them anew and late, and machines are replaced by others with another address.
+ * in a registry that is cut off, loses and delays what is asked of it, and lets leases end, in some seeds sooner than it promised. In half
+ * of these the nodes stand in the registry, too: daemons join, one of them anew and late, and machines are replaced by others with another
+ * address.
  *
  * What must hold whatever happens, in the words of docs/explanation/invariants.md:
  *  1. Durable. What was shown to a rank as durable is in the store from then on. It is whole, and holds what every rank saved. An epoch
@@ -30,7 +31,8 @@
  *     into any world. If nothing was lost at all, no rank repeats a finished step. That is so if the world grew, or if a node was drained or
  *     asked to leave.
  *  9. Dead ends. ckpt_wait for verified is refused with -EINVAL only if the settings say that nothing is read back.
- * 10. One coordinator. With a registry, at no time do two daemons hold themselves for a job's coordinator.
+ * 10. One coordinator. With a registry, at no time do two daemons hold themselves for a job's coordinator. If the registry ends leases sooner
+ *     than it promised, two may, but not in one term. All else holds then, too.
  * 11. Due saves. All ranks that are told whether a save is due at a step of an epoch are told the same. Without faults, all are told.
  * 12. Rollbacks. When a job has gone back, no later epoch goes on from what it gave up, whatever is lost. Only if nothing durable is left that
  *     counts, it may. In 1 and 2 what was given up does not count.
@@ -246,7 +248,8 @@ static bool fault(void)
 
 static void event(void)
 {
-	if (halt_interrupt() || (fleet.elastic && (elastic_interrupt() || drain_interrupt())) || fault())
+	if ((fleet.registry && registry_happens()) || halt_interrupt() ||
+	    (fleet.elastic && (elastic_interrupt() || drain_interrupt())) || fault())
 		return;
 	turn_rank(some_rank());
 	turn_node(some_node());
@@ -391,8 +394,7 @@ static void run(uint64_t seed)
 	fleet_park(seed);
 	disk_sim_faults(&profile.disk);
 	if (fleet.registry)
-		registry_sim_faults(&(struct registry_faults){
-			.delay_ns = profile.delay_ns, .lose = profile.drop * 10, .mute = profile.drop * 10});
+		registry_begin(seed, profile.delay_ns, profile.drop);
 	net_sim_stale(stale_messages());
 	for (uint64_t i = 0; i < EVENTS && !fleet.stopped; i++) {
 		sim_context(seed, i);

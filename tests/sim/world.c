@@ -26,7 +26,7 @@ void world_reset(uint64_t seed)
 	clock_reset();
 	disk_sim_reset();
 	net_sim_reset();
-	registry_sim_reset();
+	registry_sim_reset(run_seed);
 }
 
 void world_enter_threads(void)
@@ -48,7 +48,7 @@ void world_end(void)
 {
 	disk_sim_reset();
 	net_sim_reset();
-	registry_sim_reset();
+	registry_sim_reset(run_seed);
 }
 
 void sim_context(uint64_t seed, uint64_t event)
