@@ -104,6 +104,8 @@ void drains_check(void)
 		forget();
 	if (!c || !membership_next(&c->daemon.control, &at, &v) || !v.assignment->world)
 		return;
+	if (v.untold)
+		return; /* that plan may never be on record */
 	if (begins_anew(v.assignment))
 		forget();
 	for (unsigned i = 0; i < fleet.n; i++) {
