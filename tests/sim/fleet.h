@@ -209,7 +209,8 @@ struct fleet_sum {
 		shrunk, grown, spilled, recut, asked, leaves, drains, launchers, returns, stopped, early, restarted,
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
-		halt_held, halt_anew, let_go, end_untold, stops, unrenewed, late_done, early_ends, doubles, leads;
+		halt_held, halt_anew, let_go, end_untold, stops, unrenewed, late_done, early_ends, doubles, leads,
+		partitions, elsewhere, parted_epochs;
 };
 
 extern struct fleet fleet;
@@ -368,8 +369,13 @@ void halts_check(void);
 
 /* fleet_registry.c: what happens to the registry, from a stream of its own. */
 void registry_begin(uint64_t seed, uint64_t delay_ns, unsigned drop);
-/* True: something has. */
+/* The node does not reach it. */
+void registry_cut(unsigned node, bool cut);
+/* True: something has happened. */
 bool registry_happens(void);
+/* Something is not over yet. */
+bool registry_is_broken(void);
+void registry_mend(void);
 void registry_check(void);
 
 /* fleet_check.c */

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "fleet.h"
 #include "net_sim.h"
-#include "registry_sim.h"
 
 /* In some seeds as real ones are, in others so early that few sessions have a connection: on so few nodes all are neighbours, so nobody looks
  * after anybody there. */
@@ -19,9 +18,7 @@ void fleet_mend(void)
 {
 	net_sim_faults(&(struct net_faults){0});
 	disk_sim_faults(&(struct disk_faults){0});
-	registry_sim_faults(&(struct registry_faults){0});
-	for (unsigned n = 0; n < fleet.n; n++)
-		registry_sim_cut(n, false);
+	registry_mend();
 	for (unsigned n = 0; n < fleet.n; n++)
 		fleet.nodes[n].frozen_ns = 0;
 	for (unsigned a = 0; a < fleet.n; a++)

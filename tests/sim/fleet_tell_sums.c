@@ -72,6 +72,9 @@ static const struct {
 	{"leases that ended sooner than promised", &fleet_sum.early_ends},
 	{"looks at two coordinators", &fleet_sum.doubles},
 	{"times another member of the registry led", &fleet_sum.leads},
+	{"partitions with the registry on one side", &fleet_sum.partitions},
+	{"that another coordinator than before outlived", &fleet_sum.elsewhere},
+	{"in which an epoch began", &fleet_sum.parted_epochs},
 	{"parked sessions that went on", &fleet_sum.called},
 };
 

@@ -47,6 +47,7 @@
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
  * In every seed CKPT_SIM_ELASTIC=1 changes the world, CKPT_SIM_REGISTRY=1 elects, CKPT_SIM_BACK=1 has the job go back, CKPT_SIM_DUE=1 has ranks
  * ask what is due, which then means another run. CKPT_SIM_STALE=N: with N in 1000 messages one comes that is over (test_stale.c).
+ * CKPT_SIM_EVENTS=N: a run has N events with faults.
  * timeout: 900 */
 #include "base/clock.h"
 #include "base/log.h"
@@ -63,6 +64,7 @@ enum {
 	SEEDS = 2000,
 	SEEDS_NIGHTLY = 100000,
 	EVENTS = 450,
+	EVENTS_MORE = 1000,
 	ELASTIC_EACH = 4,
 	MUTE_EACH = 16,
 	REGISTRY_EACH = 5,
@@ -218,7 +220,7 @@ static bool registry_event(const struct fleet_node *n)
 		return false;
 	for (unsigned i = 0; i < fleet.n; i++)
 		if (what >= 6 || i == n->id)
-			registry_sim_cut(i, on);
+			registry_cut(i, on);
 	fleet_trace("the way of %s to the registry is %s", what >= 6 ? "all nodes" : "a node", on ? "cut" : "mended");
 	fleet.faults++;
 	return true;
@@ -372,6 +374,14 @@ static void enlist(uint64_t seed)
 		fleet.nodes[fleet.n - 1].frozen_ns = clock_now() + rng_below(world_rng(), 2 * CLOCK_NS_PER_S);
 }
 
+/* What has befallen the registry is seen to its end, mostly. */
+static bool goes_on(uint64_t i)
+{
+	const char *n = getenv("CKPT_SIM_EVENTS");
+	uint64_t events = n ? strtoull(n, NULL, 10) : EVENTS;
+	return i < events || (i < events + EVENTS_MORE && fleet.registry && registry_is_broken());
+}
+
 static void run(uint64_t seed)
 {
 	world_reset(seed);
@@ -396,7 +406,7 @@ static void run(uint64_t seed)
 	if (fleet.registry)
 		registry_begin(seed, profile.delay_ns, profile.drop);
 	net_sim_stale(stale_messages());
-	for (uint64_t i = 0; i < EVENTS && !fleet.stopped; i++) {
+	for (uint64_t i = 0; goes_on(i) && !fleet.stopped; i++) {
 		sim_context(seed, i);
 		event();
 		fleet_check();
