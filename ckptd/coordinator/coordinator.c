@@ -174,10 +174,6 @@ void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, u
 		coord_set_ranks(c, node, nranks);
 	n->knows = n->knows || known != 0;
 	c->has_saved = c->has_saved || known != 0;
-	/* Before it hears of another epoch, in which it would give up what it does not know to be needed: the others may have given up all
-	 * that is older. */
-	if (c->replicated.epoch)
-		coord_order_save(c, node, PEER_PIN_REPLICATED, c->replicated);
 	/* The same as here, and not from here: an earlier incarnation of the coordinator has told of it, and it may have been entered. */
 	bool elsewhere = !again || from.epoch != c->epoch;
 	if (known > c->epoch || (known == c->epoch && elsewhere)) {

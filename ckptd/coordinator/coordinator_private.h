@@ -173,6 +173,9 @@ bool coord_resume_joins(struct coord *c, struct coord_from from, const struct pe
 void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known);
 /* To be said before it joins; epoch 0: it was told of nothing. */
 void coord_recall(struct coord *c, struct step_id replicated);
+/* Before the node hears of another epoch, or is ordered copies of something newer, with which it would give up what it does not know to be
+ * needed: the others may have given up all that is older. */
+void coord_pin(struct coord *c, uint32_t node);
 void coord_shares(struct coord *c, uint32_t node, const struct shares *shares);
 /* False: it does not stand in the epoch of the job, of which it is told when it joins. */
 bool coord_finished(struct coord *c, struct coord_from from, uint32_t nranks);

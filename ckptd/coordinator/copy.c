@@ -76,6 +76,12 @@ void coord_recall(struct coord *c, struct step_id id)
 	coord_each(c, n) coord_order_save(c, n, PEER_PIN_REPLICATED, id);
 }
 
+void coord_pin(struct coord *c, uint32_t node)
+{
+	if (c->replicated.epoch)
+		coord_order_save(c, node, PEER_PIN_REPLICATED, c->replicated);
+}
+
 void coord_uncopied(struct coord *c, struct coord_from from, struct step_id id)
 {
 	if (answer(c, from, id))

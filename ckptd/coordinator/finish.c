@@ -6,8 +6,6 @@ static void come_back(struct coord *c, uint32_t node, uint32_t nranks)
 {
 	coord_set_ranks(c, node, nranks);
 	c->nodes[node].knows = c->nodes[node].in = true;
-	if (c->replicated.epoch)
-		coord_order_save(c, node, PEER_PIN_REPLICATED, c->replicated);
 	coord_saves_node_join(c, node);
 }
 

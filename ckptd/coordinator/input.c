@@ -4,6 +4,7 @@
 static void node_join(struct coord *c, struct coord_from from, const struct peer_node_join *m)
 {
 	coord_recall(c, m->replicated);
+	coord_pin(c, from.node);
 	if (c->resuming && coord_resume_joins(c, from, m))
 		return;
 	if (!m->finished || !coord_finished(c, from, m->nranks))

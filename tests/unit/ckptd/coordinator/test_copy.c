@@ -203,7 +203,8 @@ Test(coord_copy, who_joins_hears_what_is_kept_before_another_epoch)
 		coord_reached(coord, from(n), s10, LEVEL_REPLICATED);
 	coord_gone(coord, 1, "lost");
 	told[1] = (struct told){.epoch = 1};
-	coord_node_join(coord, from(1), EACH, 1);
+	coord_input(coord, from(1),
+		    &(struct peer_report){.type = PEER_NODE_JOIN, .node_join = {.nranks = EACH, .known = 1}});
 	cr_expect_eq(step_compare(told[1].kept_step, s10), 0);
 	cr_expect_eq(told[1].kept_in, 1);
 	cr_expect_eq(told[1].epoch, 2);

@@ -99,6 +99,25 @@ Test(resume, saves_are_counted_when_it_goes_on_and_not_before)
 		cr_expect_eq(told[n].level, LEVEL_CAPTURED);
 }
 
+/* The last coordinator was lost before it had told all of them. */
+Test(resume, all_hear_what_is_replicated_before_copies_of_something_newer_are_ordered)
+{
+	const struct step_id s30 = {30, EPOCH}, s40 = {40, EPOCH};
+	struct peer_node_join knows = at_work(1);
+	knows.replicated = s30;
+	come(0, at_work(0));
+	come(1, knows);
+	come(2, at_work(2));
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(step_compare(told[n].kept_step, s30), 0, "node %u", n);
+		cr_expect_eq(told[n].copies, 0);
+	}
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_reached(coord, from(n), s40, LEVEL_CAPTURED);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect_eq(step_compare(told[n].copied, s40), 0, "node %u", n);
+}
+
 static void prepare(uint32_t node, struct step_id id)
 {
 	struct peer_part part = {.node = {.size = 13}, .bytes = 100, .stored = 100, .files = 2};
