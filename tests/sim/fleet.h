@@ -112,6 +112,7 @@ struct fleet_save {
 	uint32_t fenced;   /* bit per rank: copied and fenced */
 	uint32_t late;     /* of them: begun or ended after somebody had been told of a later epoch */
 	bool begun, to_storage, committed;
+	uint64_t begun_ns;
 	int level;           /* the highest that any rank was shown */
 	uint64_t durable_ns; /* when LEVEL_DURABLE was shown first */
 	bool news;           /* shown as replicated to somebody, just now */
@@ -210,7 +211,7 @@ struct fleet_sum {
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
 		halt_held, halt_anew, let_go, end_untold, stops, unrenewed, late_done, early_ends, doubles, leads,
-		partitions, elsewhere, parted_epochs;
+		partitions, elsewhere, parted_epochs, absences, alone, outlived;
 };
 
 extern struct fleet fleet;
@@ -376,6 +377,8 @@ bool registry_happens(void);
 /* Something is not over yet. */
 bool registry_is_broken(void);
 void registry_mend(void);
+/* One thing happens when all is well. */
+void registry_trials(void);
 void registry_check(void);
 
 /* fleet_check.c */

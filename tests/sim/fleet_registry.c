@@ -2,17 +2,20 @@
 #include "base/clock.h"
 #include "control/coordinator_host.h"
 #include "control/election.h"
+#include "control/membership.h"
+#include "coordinator/assignment.h"
 #include "fleet.h"
 #include "net_sim.h"
 #include "registry_sim.h"
 
 #include <string.h>
 
+#define CALM_NS (60 * CLOCK_NS_PER_S)
 #define LEASE_NS (400 * CLOCK_NS_PER_MS) /* as long as the registry of the simulator makes it */
 
 /* Of a thousand events. */
 static struct {
-	unsigned lead, part;
+	unsigned lead, part, leave;
 } often;
 static uint64_t rng;
 static bool early; /* leases may end sooner than promised */
@@ -23,6 +26,9 @@ static struct {
 	uint64_t until_ns, term, epoch; /* 0: there is none */
 	bool far[FLEET_NODES_MAX];      /* the registry is on the other side */
 } parted;
+static struct {
+	uint64_t until_ns, since_ns, step; /* 0: it is there; step: begun last before */
+} away;
 
 static unsigned rate(unsigned percent, unsigned most)
 {
@@ -43,15 +49,17 @@ void registry_begin(uint64_t seed, uint64_t delay_ns, unsigned drop)
 	early = faults.early;
 	often.lead = rate(30, 10);
 	often.part = rate(40, 4);
+	often.leave = rate(40, 3);
 	memset(cut_off, 0, sizeof(cut_off));
 	memset(&parted, 0, sizeof(parted));
+	memset(&away, 0, sizeof(away));
 	registry_sim_faults(&faults);
 }
 
 static void set_ways(void)
 {
 	for (unsigned i = 0; i < fleet.n; i++)
-		registry_sim_cut(i, cut_off[i] || (parted.until_ns && parted.far[i]));
+		registry_sim_cut(i, cut_off[i] || away.until_ns || (parted.until_ns && parted.far[i]));
 }
 
 void registry_cut(unsigned node, bool cut)
@@ -109,19 +117,53 @@ static void heal(void)
 	fleet_sum.parted_epochs += fleet.told > parted.epoch;
 }
 
+/* ---- an absence -------------------------------------------------------------------------------------------------- */
+
+/* Of all nodes' leases several times the length: nobody coordinates then, and ranks go on to save. */
+static void leave(void)
+{
+	away.since_ns = clock_now();
+	away.until_ns = away.since_ns + 2 * LEASE_NS + rng_below(&rng, 6 * LEASE_NS);
+	away.step = fleet.last_step;
+	set_ways();
+	fleet_trace("the registry is away until %.6f", (double)away.until_ns / 1e9);
+	fleet.faults++;
+}
+
+/* Begun in an epoch that was entered before, and copied by all ranks: to memory, for all that anybody can know. */
+static void count_saves(void)
+{
+	for (unsigned i = 0; i < fleet.nsaves; i++) {
+		const struct fleet_save *s = &fleet.saves[i];
+		fleet_sum.alone += s->begun && s->id.step > away.step && s->begun_ns > away.since_ns + LEASE_NS &&
+				   fleet_complete(s);
+	}
+}
+
+static void be_back(void)
+{
+	fleet_trace("the registry is back, and step %lu was the last before", (unsigned long)away.step);
+	count_saves();
+	away.until_ns = 0;
+	set_ways();
+}
+
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
 bool registry_is_broken(void)
 {
-	return parted.until_ns;
+	return parted.until_ns || away.until_ns;
 }
 
 static bool ends(void)
 {
-	if (!parted.until_ns || clock_now() < parted.until_ns)
-		return false;
-	heal();
-	return true;
+	bool healed = parted.until_ns && clock_now() >= parted.until_ns;
+	bool back = away.until_ns && clock_now() >= away.until_ns;
+	if (healed)
+		heal();
+	if (back)
+		be_back();
+	return healed || back;
 }
 
 bool registry_happens(void)
@@ -133,8 +175,11 @@ bool registry_happens(void)
 		fleet_trace("another member of the registry leads");
 		registry_sim_lead();
 		fleet_sum.leads++;
-	} else if (what - often.lead < often.part && !registry_is_broken()) {
+	} else if ((what -= often.lead) < often.part && !registry_is_broken()) {
 		part();
+	} else if (what - often.part < often.leave && !registry_is_broken()) {
+		leave();
+		fleet_sum.absences++;
 	} else {
 		return false;
 	}
@@ -145,9 +190,61 @@ void registry_mend(void)
 {
 	if (parted.until_ns)
 		heal();
+	if (away.until_ns)
+		be_back();
 	memset(cut_off, 0, sizeof(cut_off));
 	registry_sim_faults(&(struct registry_faults){0});
 	set_ways();
+}
+
+/* ---- without faults ---------------------------------------------------------------------------------------------- */
+
+static void go_on(uint64_t ns)
+{
+	for (uint64_t until = clock_now() + ns; clock_now() < until;)
+		fleet_go_on(1);
+}
+
+/* The world does not change, nor is it about to: else ranks wait for the next plan, which is to be on record. */
+static bool is_calm(void)
+{
+	const struct membership *at = NULL;
+	struct membership_view v;
+	const struct fleet_node *c = fleet_coordinator();
+	if (!c || fleet.stopped || host_view(&c->daemon.control, FLEET_JOB).entered != fleet.told)
+		return false;
+	fleet_each(r) if (r->alive && (!r->restored || r->epoch != fleet.told)) return false;
+	return !membership_next(&c->daemon.control, &at, &v) ||
+	       (!v.quiescing && !v.untold && assignment_state(v.assignment) == ASSIGNMENT_SOUND);
+}
+
+static bool becomes_calm(void)
+{
+	for (uint64_t until = clock_now() + CALM_NS; !is_calm() && clock_now() < until;)
+		fleet_go_on(1);
+	return is_calm();
+}
+
+/* However long it is away: all train on, and nothing is lost. */
+static void try_absence(void)
+{
+	uint32_t epoch = fleet.told;
+	uint64_t step = fleet.last_step;
+	leave();
+	go_on(away.until_ns - clock_now());
+	SIM_CHECK(fleet.last_step > step, "training stands still at step %lu while the registry is away",
+		  (unsigned long)step);
+	be_back();
+	fleet_settle("an absence of the registry");
+	SIM_CHECK(fleet.stopped || fleet.told == epoch,
+		  "epoch %u has begun after epoch %u, and nothing but the registry was away", fleet.told, epoch);
+	fleet_sum.outlived++;
+}
+
+void registry_trials(void)
+{
+	if (becomes_calm())
+		try_absence();
 }
 
 /* ---- what must hold ---------------------------------------------------------------------------------------------- */

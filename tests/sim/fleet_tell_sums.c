@@ -75,6 +75,9 @@ static const struct {
 	{"partitions with the registry on one side", &fleet_sum.partitions},
 	{"that another coordinator than before outlived", &fleet_sum.elsewhere},
 	{"in which an epoch began", &fleet_sum.parted_epochs},
+	{"long absences of the registry", &fleet_sum.absences},
+	{"saves copied by all ranks when no lease stood", &fleet_sum.alone},
+	{"epochs that went on after an absence", &fleet_sum.outlived},
 	{"parked sessions that went on", &fleet_sum.called},
 };
 

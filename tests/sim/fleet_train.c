@@ -56,6 +56,7 @@ static void begin(struct fleet_rank *r)
 	load(r);
 	if (!save->begun) { /* every rank decides alike, as a training loop does */
 		save->begun = true;
+		save->begun_ns = clock_now();
 		save->world = save->in = r->world;
 		fleet.next_ns = clock_now() + fleet.pace_ns;
 		save->to_storage = fleet.stored && ((fleet.quiescing && !fleet.elastic) || rng_chance(world_rng(), 70));

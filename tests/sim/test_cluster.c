@@ -42,6 +42,8 @@
  *     left who follows a plan of the job.
  * 15. Halts. With a store or a registry, a halt on record is asked of the job under each coordinator. It ends if an operator asks for something
  *     else, or if no process is left that was in an epoch then. Once neither a rank nor a launcher is left, those who begin are not asked.
+ * 16. Absence of the registry. If the registry is away and nothing else fails, all ranks train on. When it is back their epoch goes on. A world
+ *     that is about to change waits for it.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
@@ -417,6 +419,8 @@ static void run(uint64_t seed)
 		elastic_trials();
 	else
 		try_loss();
+	if (fleet.registry)
+		registry_trials();
 	if (!fleet.elastic)
 		fleet_finish();
 	else if (!fleet.stopped)
