@@ -211,7 +211,7 @@ struct fleet_sum {
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
 		halt_held, halt_anew, let_go, end_untold, stops, unrenewed, late_done, early_ends, doubles, leads,
-		partitions, elsewhere, parted_epochs, absences, alone, outlived;
+		partitions, elsewhere, parted_epochs, absences, alone, outlived, rankless;
 };
 
 extern struct fleet fleet;

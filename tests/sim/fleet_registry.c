@@ -241,10 +241,55 @@ static void try_absence(void)
 	fleet_sum.outlived++;
 }
 
+static bool has_part(const struct fleet_node *n)
+{
+	return n->up && fleet_job((struct fleet_node *)n) && !n->nranks && !n->assignment.nplaces;
+}
+
+static void pass_to(const struct fleet_node *n)
+{
+	const struct fleet_node *c = fleet_coordinator();
+	for (uint64_t until = clock_now() + 10 * LEASE_NS; c && c != n && clock_now() < until;
+	     c = fleet_coordinator()) {
+		if (election_may_hand_over(&c->daemon.control, FLEET_JOB))
+			election_hand_over((struct control *)&c->daemon.control, FLEET_JOB, n->id);
+		go_on(LEASE_NS);
+	}
+}
+
+/* A spare, or a node that was drained: all ranks train on, under another coordinator. */
+static void try_loss_of_rankless(void)
+{
+	struct fleet_node *n = NULL;
+	for (unsigned i = 0; i < fleet.n && !n; i++)
+		n = has_part(&fleet.nodes[i]) ? &fleet.nodes[i] : NULL;
+	if (!n)
+		return;
+	pass_to(n);
+	if (fleet_coordinator() != n || !becomes_calm())
+		return;
+	uint32_t epoch = fleet.told;
+	uint64_t finished = fleet.finished;
+	fleet_trace("trial: the loss of a coordinator without ranks");
+	if (rng_chance(&rng, 50)) {
+		fleet_kill_daemon(n);
+	} else {
+		fleet_lose(n);
+		elastic_lost(n);
+	}
+	fleet_settle("the loss of a coordinator without ranks");
+	SIM_CHECK(fleet.stopped || fleet.told == epoch,
+		  "epoch %u has begun after epoch %u, and a coordinator without ranks was lost", fleet.told, epoch);
+	SIM_CHECK(fleet.finished >= finished, "a step was repeated");
+	fleet_sum.rankless++;
+}
+
 void registry_trials(void)
 {
 	if (becomes_calm())
 		try_absence();
+	if (becomes_calm())
+		try_loss_of_rankless();
 }
 
 /* ---- what must hold ---------------------------------------------------------------------------------------------- */

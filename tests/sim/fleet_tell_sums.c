@@ -78,6 +78,7 @@ static const struct {
 	{"long absences of the registry", &fleet_sum.absences},
 	{"saves copied by all ranks when no lease stood", &fleet_sum.alone},
 	{"epochs that went on after an absence", &fleet_sum.outlived},
+	{"of coordinators without ranks", &fleet_sum.rankless},
 	{"parked sessions that went on", &fleet_sum.called},
 };
 

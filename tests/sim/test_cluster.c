@@ -44,6 +44,7 @@
  *     else, or if no process is left that was in an epoch then. Once neither a rank nor a launcher is left, those who begin are not asked.
  * 16. Absence of the registry. If the registry is away and nothing else fails, all ranks train on. When it is back their epoch goes on. A world
  *     that is about to change waits for it.
+ * 17. Coordinators without ranks. If a coordinator that has no ranks is lost, and nothing else, the epoch goes on, and no step is repeated.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
