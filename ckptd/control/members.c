@@ -79,10 +79,32 @@ static unsigned room(const struct control *control)
 	return hosts < worlds ? hosts : worlds;
 }
 
+static void forget(struct members *m, unsigned node)
+{
+	struct control *control = m->control;
+	struct roster_node gone = {.port = 0};
+	snprintf(gone.name, sizeof(gone.name), "%s", control->peers->roster->nodes[node].name);
+	log_info("node %s was removed from the cluster", gone.name);
+	roster_put(control->peers->roster, node, &gone);
+	tell_net(control, node);
+}
+
+/* It was removed and has joined anew, and what was heard is only that. */
+static void forget_former(struct members *m, const struct member *is)
+{
+	int former = roster_find(m->control->peers->roster, is->node.name);
+	if (former >= 0 && (uint32_t)former != is->number)
+		forget(m, (unsigned)former);
+}
+
 static void put(struct members *m, const struct member *is)
 {
 	struct control *control = m->control;
 	struct roster_node was = {.port = 0};
+	bool ours = !strcmp(is->node.name, m->self.node.name);
+	if (ours && m->joined && is->number != control->peers->self)
+		return; /* another daemon's: members_tick() ends this one */
+	forget_former(m, is);
 	if (is->number < control->peers->roster->n)
 		was = control->peers->roster->nodes[is->number];
 	if (is->number >= room(control)) {
@@ -98,7 +120,7 @@ static void put(struct members *m, const struct member *is)
 			 is->number, is->node.name, was.name);
 		return;
 	}
-	if (!strcmp(is->node.name, m->self.node.name))
+	if (ours)
 		control->peers->self = m->self.number = is->number;
 	if (was.port && same(&was, &is->node))
 		return;
@@ -111,13 +133,9 @@ static void drop(struct members *m, const char *name)
 {
 	struct control *control = m->control;
 	int node = roster_find(control->peers->roster, name);
-	if (node < 0 || (unsigned)node == control->peers->self)
-		return; /* ours: members_tick() ends it */
-	struct roster_node gone = {.port = 0};
-	snprintf(gone.name, sizeof(gone.name), "%s", name);
-	log_info("node %s was removed from the cluster", name);
-	roster_put(control->peers->roster, (unsigned)node, &gone);
-	tell_net(control, (unsigned)node);
+	bool ours = node >= 0 && (unsigned)node == control->peers->self;
+	if (node >= 0 && !(ours && m->joined)) /* else members_tick() ends this daemon */
+		forget(m, (unsigned)node);
 }
 
 static void take(struct members *m, const struct registry_record *record)

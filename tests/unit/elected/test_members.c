@@ -265,6 +265,39 @@ Test(members, others_are_followed)
 	cr_expect(!roster_has(d.peers.roster, 1));
 }
 
+/* What came and went while the registry was away is heard as one change. */
+Test(members, one_that_was_removed_and_has_joined_anew_is_known_by_its_new_number_alone)
+{
+	struct roster_node a = node_of("a", 1, OTHER), anew = node_of("a", 1, OTHER + 1);
+	join();
+	etcd_put("cluster/a", text_of(&a, 1), false);
+	etcd_put("cluster/a", text_of(&anew, 2), false);
+	cr_expect_eq(roster_find(d.peers.roster, "a"), 2);
+	cr_expect(!roster_has(d.peers.roster, 1));
+}
+
+Test(members, one_that_is_removed_before_it_has_joined_is_known_by_its_new_number_alone)
+{
+	const struct roster_node was = node_of("b", 9, OTHER);
+	etcd_put("cluster/b", text_of(&was, 3), false);
+	etcd_put("cluster-next", "7", false);
+	etcd_put("cluster/b", NULL, false);
+	join();
+	cr_expect_eq(d.peers.self, 7);
+	cr_expect_eq(roster_find(d.peers.roster, "b"), 7);
+	cr_expect(!roster_has(d.peers.roster, 3));
+}
+
+Test(members, one_whose_name_has_another_number_now_is_out_and_keeps_its_own_until_then)
+{
+	const struct roster_node other = node_of("b", 9, OTHER);
+	join();
+	etcd_put("cluster/b", text_of(&other, 1), false);
+	cr_expect_eq(d.peers.self, 0);
+	tick(1000);
+	cr_expect_eq(state(), -EEXIST);
+}
+
 Test(members, a_number_is_one_nodes_for_ever)
 {
 	const struct roster_node a = node_of("a", 1, OTHER), c = node_of("c", 3, OTHER);
