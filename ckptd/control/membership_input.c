@@ -8,15 +8,23 @@
 #include "control/set_aside.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* A plan is of nodes by their names: one that was removed from the cluster and has joined anew has another number. */
+static bool is_same(const struct membership *m, uint32_t a, uint32_t b)
+{
+	return a == b || (m->spread && !strcmp(membership_name_of(m, a), membership_name_of(m, b)));
+}
 
 /* It follows another plan of the number of this one, which a coordinator made that nobody could tell of this: some of its ranks are another
  * node's here, whether or not that one is there. Its processes were made for that plan, so none of them counts. */
-static bool follows_twin(const struct assignment *c, uint32_t node, const struct peer_capacity *said)
+static bool follows_twin(const struct membership *m, uint32_t node, const struct peer_capacity *said)
 {
+	const struct assignment *c = &m->assignment;
 	bool twin = false;
 	for (uint32_t i = 0; i < said->n && said->plan == c->number; i++) {
 		uint32_t home = said->ranks[i] < c->world ? c->home[said->ranks[i]] : ASSIGNMENT_NOBODY;
-		twin = twin || (home != ASSIGNMENT_NOBODY && home != node);
+		twin = twin || (home != ASSIGNMENT_NOBODY && !is_same(m, home, node));
 	}
 	return twin;
 }
@@ -35,7 +43,7 @@ static void take_offer(struct membership *m, uint32_t node, const struct peer_ca
 	membership_hear_of_plan(m, node, said);
 	bool had = c->nodes[node].has, sound = assignment_state(c) != ASSIGNMENT_BROKEN;
 	bool twice = said->plan == c->number && c->world && said->world && said->world != c->world;
-	if (said->plan == c->number && !twice && !follows_twin(c, node, said))
+	if (said->plan == c->number && !twice && !follows_twin(m, node, said))
 		assignment_claim(c, node, said->ranks, said->n);
 	else if (said->plan >= c->number) /* what it had by this one is over, also where that one does not hold */
 		assignment_claim(c, node, NULL, 0);

@@ -3,6 +3,8 @@
 
 #include "membership_maker.h"
 
+#include "cluster/roster.h"
+
 TestSuite(membership_twin, .init = membership_maker_setup, .fini = membership_maker_teardown);
 
 /* The node follows a plan 1 in which it has EACH ranks from this one on. */
@@ -55,4 +57,19 @@ Test(membership_twin, the_first_who_comes_says_which_plan_holds)
 	cr_expect_eq(nodes[1].plan.was[0], WIRE_NEW_PROCESS, "rank 2 of the other plan");
 	cr_expect_eq(nodes[0].plan.was[0], 0);
 	cr_expect_eq(nodes[2].plan.was[0], 4);
+}
+
+/* It was removed from the cluster while its daemon was away, and has joined anew, with the processes that it had. */
+Test(membership_twin, the_same_node_under_another_number_is_none)
+{
+	struct roster_node *known = membership_daemon.peers.roster->nodes;
+	begin(3);
+	follow();
+	lose(1);
+	known[3] = known[1];
+	known[1].port = 0;
+	offer_twin(3, 2);
+	wait_is_over();
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 1, "no rank is lost");
+	node_join(3);
 }
