@@ -7,6 +7,7 @@
 
 #include "daemon.h"
 #include "job/job.h"
+#include "net_sim.h"
 #include "rng.h"
 #include "shutdown.h"
 #include "world.h"
@@ -17,7 +18,8 @@ enum {
 	FLEET_SAVES = 512,
 	FLEET_EPOCHS = 512,
 	FLEET_PLANS = 1024,
-	FLEET_ADDRESS = 8
+	FLEET_ADDRESS = 8,
+	FLEET_NUMBERS = NET_SIM_NODES /* that members are given in a run */
 };
 /* Those that plans have let go and that have not ended yet are processes, too. */
 enum { FLEET_PROCESSES_MAX = 16, FLEET_PLACES_MAX = 4 };
@@ -51,6 +53,8 @@ struct fleet_node {
 	bool joining; /* it is started, and no member of the cluster yet */
 	bool ending;  /* it was told to end, and is not up any more */
 	struct shutdown shutdown;
+	unsigned number;         /* in the cluster: its id, or another one, if it was removed and has joined anew */
+	bool forgotten;          /* somebody has asked to remove it, since it joined */
 	unsigned machine;        /* another one has another address */
 	unsigned life;           /* of its daemon: what that held for others is gone with it */
 	uint32_t nranks;         /* of the job, that live here */
@@ -171,11 +175,12 @@ struct fleet {
 	unsigned nsaves;
 	struct fleet_epoch epochs[FLEET_EPOCHS];
 	unsigned nepochs;
-	struct fleet_plan plans[FLEET_PLANS]; /* by number */
-	uint32_t told;                        /* the newest epoch that any arena has shown */
-	uint32_t lives;                       /* processes so far */
-	uint64_t incarnations;                /* of daemons, so far */
-	uint64_t last_step;                   /* that any rank has begun */
+	struct fleet_plan plans[FLEET_PLANS];      /* by number */
+	uint32_t told;                             /* the newest epoch that any arena has shown */
+	uint32_t lives;                            /* processes so far */
+	uint64_t incarnations;                     /* of daemons, so far */
+	uint64_t given[(FLEET_NUMBERS + 63) / 64]; /* a bit for each number that a member had */
+	uint64_t last_step;                        /* that any rank has begun */
 	uint64_t finished;         /* the step after which some rank has gone on, in the epoch entered last */
 	uint64_t pace_ns, next_ns; /* from step to step; when the next one can be taken */
 	struct {
@@ -211,7 +216,8 @@ struct fleet_sum {
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
 		halt_held, halt_anew, let_go, end_untold, stops, unrenewed, late_done, early_ends, doubles, leads,
-		partitions, elsewhere, parted_epochs, absences, alone, outlived, rankless;
+		partitions, elsewhere, parted_epochs, absences, alone, outlived, rankless, removed, removed_alive,
+		not_removed, put_out, anew, gone;
 };
 
 extern struct fleet fleet;
@@ -368,6 +374,10 @@ void halt_nobody(void);
 void halt_daemon_lost(void);
 void halts_check(void);
 
+/* fleet_node.c */
+/* The way from one node to another one. */
+void fleet_cut(unsigned from, unsigned to, bool cut);
+
 /* fleet_registry.c: what happens to the registry, from a stream of its own. */
 void registry_begin(uint64_t seed, uint64_t delay_ns, unsigned drop);
 /* The node does not reach it. */
@@ -380,6 +390,19 @@ void registry_mend(void);
 /* One thing happens when all is well. */
 void registry_trials(void);
 void registry_check(void);
+
+/* fleet_members.c: nodes that are removed from an open roster. */
+void members_begin(uint64_t seed);
+bool members_happens(void);
+/* One is about to be removed. */
+bool members_change(void);
+void members_mend(void);
+void members_joined(struct fleet_node *n);
+/* It stands in the registry that some node has that number. */
+void members_give(unsigned number);
+/* The daemon hears that it is no member any more: it ends, and is started again after that. */
+bool members_put_out(struct fleet_node *n, const struct err *why);
+void members_check_gone(void);
 
 /* fleet_check.c */
 struct fleet_save *fleet_save_of(struct step_id id);

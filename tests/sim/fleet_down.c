@@ -64,7 +64,7 @@ static void kill_daemon(struct fleet_node *n)
 {
 	halt_daemon_lost();
 	if (n->up || n->ending)
-		net_sim_kill(n->id);
+		net_sim_kill(n->number);
 	registry_sim_kill(n->id);
 	n->ending = false;
 	if (n->daemon.storage.disk)
@@ -193,7 +193,7 @@ void fleet_power_cut(void)
 		struct fleet_node *n = &fleet.nodes[i];
 		if (n->up || n->joining || n->ending) {
 			if (!n->joining)
-				net_sim_kill(i);
+				net_sim_kill(n->number);
 			registry_sim_kill(i);
 			n->ending = false;
 			tear_down(n);

@@ -99,7 +99,7 @@ static void begin_to_die(struct fleet_node *n)
 	fleet.dying = n;
 	fleet.dying_life = n->life;
 	fleet.last_words = (unsigned)rng_below(world_rng(), fleet.n);
-	net_sim_last_words(n->id, PEER_PLAN, fleet.last_words);
+	net_sim_last_words(n->number, PEER_PLAN, fleet.last_words);
 }
 
 static void die(void)
@@ -108,7 +108,7 @@ static void die(void)
 	fleet.dying = NULL;
 	if (!n || !n->up || n->life != fleet.dying_life)
 		return;
-	bool told = net_sim_is_silent(n->id) && fleet.last_words;
+	bool told = net_sim_is_silent(n->number) && fleet.last_words;
 	fleet_trace("node %u has planned, and its daemon dies%s", n->id, told ? " while it tells the others" : "");
 	*(told ? &fleet_sum.half_told : &fleet_sum.untold) += 1;
 	fleet_kill_daemon(n);

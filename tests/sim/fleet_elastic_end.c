@@ -46,12 +46,12 @@ static void choose_last(void)
 	if (!n || !rng_chance(world_rng(), 50))
 		return;
 	fleet.last = n;
-	net_sim_last_words(n->id, PEER_END, (unsigned)rng_below(world_rng(), fleet.n - 1));
+	net_sim_last_words(n->number, PEER_END, (unsigned)rng_below(world_rng(), fleet.n - 1));
 }
 
 static void lose_last(void)
 {
-	if (!fleet.last || !fleet.last->up || !net_sim_is_silent(fleet.last->id))
+	if (!fleet.last || !fleet.last->up || !net_sim_is_silent(fleet.last->number))
 		return;
 	fleet_trace("node %u is about to tell that the job has ended, and its daemon dies", fleet.last->id);
 	fleet_kill_daemon(fleet.last);
@@ -63,7 +63,7 @@ static void lose_last(void)
 static void spare_last(void)
 {
 	if (fleet.last && fleet.last->up)
-		net_sim_last_words(fleet.last->id, PEER_END, UINT_MAX);
+		net_sim_last_words(fleet.last->number, PEER_END, UINT_MAX);
 	fleet.last = NULL;
 }
 

@@ -126,7 +126,7 @@ static void end(void)
 		unsigned a = (unsigned)rng_below(world_rng(), fleet.n), b = (unsigned)rng_below(world_rng(), fleet.n);
 		some_finish(NULL, 3);
 		if (faults && a != b && rng_chance(world_rng(), 5))
-			net_sim_cut(a, b, rng_chance(world_rng(), 50));
+			fleet_cut(a, b, rng_chance(world_rng(), 50));
 		if (faults && rng_chance(world_rng(), 1))
 			lose_rank(&fleet.nodes[a]);
 		fleet_go_on(1);

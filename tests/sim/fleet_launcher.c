@@ -448,7 +448,7 @@ uint32_t launcher_without(const struct fleet_node *n)
 	uint32_t sum = 0;
 	for (unsigned i = 0; i < fleet.n; i++) {
 		const struct fleet_assignment *c = &fleet.nodes[i].assignment;
-		if (&fleet.nodes[i] != n && c->runs && !c->leaving && !drained(i))
+		if (&fleet.nodes[i] != n && c->runs && !c->leaving && !drained(fleet.nodes[i].number))
 			sum += c->processes;
 	}
 	return sum;

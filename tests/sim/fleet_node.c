@@ -107,6 +107,7 @@ void fleet_enlist(bool all)
 		snprintf(key, sizeof(key), "cluster/n%u", i);
 		member_encode(&m, text);
 		registry_sim_put(key, text);
+		members_give(i);
 	}
 	snprintf(text, sizeof(text), "%u", n);
 	registry_sim_put("cluster-next", text);
@@ -141,8 +142,8 @@ static void go_on_joining(struct fleet_node *n)
 	if (rc)
 		rc = open_all(n, &err);
 	SIM_CHECK(!rc, "the daemon of node %u cannot start: %s", n->id, err.text);
-	SIM_CHECK(!n->up || n->daemon.peers.self == n->id, "node %u has number %u", n->id, n->daemon.peers.self);
-	fleet_sum.joins += n->up;
+	if (n->up)
+		members_joined(n);
 	disk_sim_faults(&were);
 }
 
@@ -187,7 +188,7 @@ void fleet_begin(unsigned nodes, bool stored, const char *policies)
 	fleet.slots = ARENA_SLOTS_MIN;
 	fleet.node_wait_ms = 1000;
 	for (unsigned i = 0; i < nodes; i++)
-		fleet.nodes[i] = (struct fleet_node){.id = i, .lock = -1};
+		fleet.nodes[i] = (struct fleet_node){.id = i, .number = i, .lock = -1};
 	for (uint32_t r = 0; r < FLEET_PROCESSES_MAX; r++)
 		fleet.ranks[r] = (struct fleet_rank){.id = r, .fd = -1, .slot = -1, .next_step = 1};
 	if (stored)
@@ -222,7 +223,8 @@ static void tick(struct fleet_node *n)
 	struct job *job = fleet_job(n);
 	struct err err = {{0}};
 	peers_tick(&d->dispatch, clock_now());
-	SIM_CHECK(!peers_out(&d->dispatch, &err), "node %u is put out of the cluster: %s", n->id, err.text);
+	if (peers_out(&d->dispatch, &err) && members_put_out(n, &err))
+		return;
 	hosts_tick(&d->control, clock_now());
 	prefaults_tick(&d->jobs);
 	spills_tick(&d->jobs);
@@ -345,13 +347,19 @@ uint64_t fleet_term(void)
 	return !fleet.registry ? fleet.nodes[0].life : n ? coordinator_term(&n->daemon.control, FLEET_JOB) : 0;
 }
 
+void fleet_cut(unsigned from, unsigned to, bool cut)
+{
+	net_sim_cut(fleet.nodes[from].number, fleet.nodes[to].number, cut);
+}
+
 bool fleet_connected(void)
 {
 	for (unsigned a = 0; a < fleet.n; a++)
 		for (unsigned b = 0; b < fleet.n; b++) {
 			if (fleet.nodes[a].away || fleet.nodes[b].away)
 				continue;
-			if (!fleet.nodes[a].up || (a != b && !net_is_up(fleet.nodes[a].daemon.peers.net, b)))
+			if (!fleet.nodes[a].up ||
+			    (a != b && !net_is_up(fleet.nodes[a].daemon.peers.net, fleet.nodes[b].number)))
 				return false;
 		}
 	return true;

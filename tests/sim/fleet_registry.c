@@ -89,7 +89,7 @@ static void cut_between(bool cut)
 	for (unsigned a = 0; a < fleet.n; a++)
 		for (unsigned b = 0; b < fleet.n; b++)
 			if (parted.far[a] != parted.far[b])
-				net_sim_cut(a, b, cut);
+				fleet_cut(a, b, cut);
 	set_ways();
 	fleet.cuts++;
 	fleet.faults++;
@@ -252,7 +252,7 @@ static void pass_to(const struct fleet_node *n)
 	for (uint64_t until = clock_now() + 10 * LEASE_NS; c && c != n && clock_now() < until;
 	     c = fleet_coordinator()) {
 		if (election_may_hand_over(&c->daemon.control, FLEET_JOB))
-			election_hand_over((struct control *)&c->daemon.control, FLEET_JOB, n->id);
+			election_hand_over((struct control *)&c->daemon.control, FLEET_JOB, n->number);
 		go_on(LEASE_NS);
 	}
 }

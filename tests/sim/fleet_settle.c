@@ -18,12 +18,13 @@ void fleet_mend(void)
 {
 	net_sim_faults(&(struct net_faults){0});
 	disk_sim_faults(&(struct disk_faults){0});
+	members_mend();
 	registry_mend();
 	for (unsigned n = 0; n < fleet.n; n++)
 		fleet.nodes[n].frozen_ns = 0;
 	for (unsigned a = 0; a < fleet.n; a++)
 		for (unsigned b = 0; b < fleet.n; b++)
-			net_sim_cut(a, b, false);
+			fleet_cut(a, b, false);
 	if (fleet.elastic)
 		elastic_mend();
 	fleet.quiescing = true;

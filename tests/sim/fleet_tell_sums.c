@@ -79,6 +79,12 @@ static const struct {
 	{"saves copied by all ranks when no lease stood", &fleet_sum.alone},
 	{"epochs that went on after an absence", &fleet_sum.outlived},
 	{"of coordinators without ranks", &fleet_sum.rankless},
+	{"nodes removed from a cluster", &fleet_sum.removed},
+	{"of them while their daemon ran", &fleet_sum.removed_alive},
+	{"not removed, since their daemon was there", &fleet_sum.not_removed},
+	{"daemons that ended, since they were removed", &fleet_sum.put_out},
+	{"nodes that joined anew", &fleet_sum.anew},
+	{"looks for sessions with who was removed", &fleet_sum.gone},
 	{"parked sessions that went on", &fleet_sum.called},
 };
 

@@ -5,7 +5,7 @@
  * or are killed, processes are given up; that is membership, assignment, resize, spill and recut. In each fifth seed the coordinator is elected
  * in a registry that is cut off, loses and delays what is asked of it, and lets leases end, in some seeds sooner than it promised. In half
  * of these the nodes stand in the registry, too: daemons join, one of them anew and late, and machines are replaced by others with another
- * address.
+ * address, and nodes are removed and join anew.
  *
  * What must hold whatever happens, in the words of docs/explanation/invariants.md:
  *  1. Durable. What was shown to a rank as durable is in the store from then on. It is whole, and holds what every rank saved. An epoch
@@ -45,6 +45,8 @@
  * 16. Absence of the registry. If the registry is away and nothing else fails, all ranks train on. When it is back their epoch goes on. A world
  *     that is about to change waits for it.
  * 17. Coordinators without ranks. If a coordinator that has no ranks is lost, and nothing else, the epoch goes on, and no step is repeated.
+ * 18. Removed nodes. A node that was removed from the cluster ends if it runs. When it joins anew, its number is one that no node had before.
+ *     Without faults, nobody has a session with its former number.
  * Losses in 2: a daemon that is killed loses what it held for others, a node its own arenas, too. Shown in an arena that was made since a loss,
  * it was copied since, and that loss does not count.
  * Usage: sim_cluster [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it.
@@ -186,9 +188,9 @@ static void cut(void)
 	if (a == b)
 		return;
 	fleet_trace("the way from node %u to %u%s is %s", a, b, both ? " and back" : "", on ? "cut" : "mended");
-	net_sim_cut(a, b, on);
+	fleet_cut(a, b, on);
 	if (both)
-		net_sim_cut(b, a, on);
+		fleet_cut(b, a, on);
 	fleet_sum.cuts += on;
 	fleet.cuts++;
 	fleet.faults++;
@@ -253,7 +255,7 @@ static bool fault(void)
 
 static void event(void)
 {
-	if ((fleet.registry && registry_happens()) || halt_interrupt() ||
+	if ((fleet.registry && registry_happens()) || (fleet.members && members_happens()) || halt_interrupt() ||
 	    (fleet.elastic && (elastic_interrupt() || drain_interrupt())) || fault())
 		return;
 	turn_rank(some_rank());
@@ -373,8 +375,10 @@ static void enlist(uint64_t seed)
 	bool all = seed % 3;
 	fleet.incarnations = 1;
 	fleet_enlist(all);
-	if (!all)
-		fleet.nodes[fleet.n - 1].frozen_ns = clock_now() + rng_below(world_rng(), 2 * CLOCK_NS_PER_S);
+	if (all)
+		return;
+	fleet.nodes[fleet.n - 1].forgotten = true; /* it has yet to be given a number */
+	fleet.nodes[fleet.n - 1].frozen_ns = clock_now() + rng_below(world_rng(), 2 * CLOCK_NS_PER_S);
 }
 
 /* What has befallen the registry is seen to its end, mostly. */
@@ -382,7 +386,7 @@ static bool goes_on(uint64_t i)
 {
 	const char *n = getenv("CKPT_SIM_EVENTS");
 	uint64_t events = n ? strtoull(n, NULL, 10) : EVENTS;
-	return i < events || (i < events + EVENTS_MORE && fleet.registry && registry_is_broken());
+	return i < events || (i < events + EVENTS_MORE && fleet.registry && (registry_is_broken() || members_change()));
 }
 
 static void run(uint64_t seed)
@@ -398,6 +402,7 @@ static void run(uint64_t seed)
 	fleet.registry = has_registry(seed) || (fleet.elastic && !fleet.stored); /* else no epoch is on record */
 	fleet.goes_back = goes_back(seed);
 	fleet.members = fleet.registry && seed % MEMBERS_EACH == 0;
+	members_begin(seed);
 	if (fleet.members)
 		enlist(seed);
 	for (unsigned i = 0; i < fleet.n; i++)
@@ -416,6 +421,7 @@ static void run(uint64_t seed)
 	}
 	fleet_mend();
 	fleet_settle("faults");
+	members_check_gone();
 	if (fleet.elastic)
 		elastic_trials();
 	else
