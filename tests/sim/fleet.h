@@ -55,6 +55,7 @@ struct fleet_node {
 	struct shutdown shutdown;
 	unsigned number;         /* in the cluster: its id, or another one, if it was removed and has joined anew */
 	bool forgotten;          /* somebody has asked to remove it, since it joined */
+	bool was_forgotten;      /* somebody has asked to remove it, ever */
 	unsigned machine;        /* another one has another address */
 	unsigned life;           /* of its daemon: what that held for others is gone with it */
 	uint32_t nranks;         /* of the job, that live here */

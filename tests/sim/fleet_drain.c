@@ -80,7 +80,7 @@ static void forget(void)
 
 static void see(struct fleet_node *n, const struct membership_drained *is)
 {
-	if (is->waits || is->departs)
+	if (is->waits || is->departs || n->was_forgotten)
 		return;
 	SIM_CHECK(!n->drain.seen || n->drain.is == is->asked, "node %u is %s, and nobody has asked for that", n->id,
 		  is->asked ? "drained" : "not drained any more");

@@ -101,6 +101,7 @@ static bool ask(void)
 	int rc = by ? members_remove(&by->daemon.control, name, removed, removal.node, &err) : -ENOTCONN;
 	removal.asked = !rc;
 	removal.node->forgotten |= !rc;
+	removal.node->was_forgotten |= !rc;
 	fleet_sum.not_removed += rc == -EBUSY;
 	return !rc;
 }

@@ -39,7 +39,7 @@
  * 13. Plans. If there is a store or a registry, no two plans of a job have the same number, whoever coordinates. All who follow a number are in
  *     a world of the same size. No rank of it is on two nodes.
  * 14. Drains. With a store or a registry, a drain on record holds under each coordinator. It ends if an operator takes it back, or if nobody is
- *     left who follows a plan of the job.
+ *     left who follows a plan of the job. Of a node that was removed nothing is promised.
  * 15. Halts. With a store or a registry, a halt on record is asked of the job under each coordinator. It ends if an operator asks for something
  *     else, or if no process is left that was in an epoch then. Once neither a rank nor a launcher is left, those who begin are not asked.
  * 16. Absence of the registry. If the registry is away and nothing else fails, all ranks train on. When it is back their epoch goes on. A world
