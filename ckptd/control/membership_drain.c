@@ -108,6 +108,9 @@ static uint32_t count_drained(const struct membership *m)
 static int put_on_record(struct membership *m, uint32_t node, enum drain to, struct err *err)
 {
 	const char *job = m->job;
+	if (m->record.number) /* what is drained by it is not known to be so, and stays on record */
+		return err_set(err, -EAGAIN, "job '%s': no node that follows its last plan has come yet: ask again",
+			       job);
 	if (m->drained[node] == to && !m->asked)
 		return 0;
 	if (m->asked && (m->asked_node != node || m->asked != to))

@@ -223,3 +223,21 @@ Test(membership_drain, a_drain_is_over_with_the_job_of_that_name)
 	recorded(8);
 	EXPECT_RANKS(2, 8, 6, 4, 5);
 }
+
+/* What is asked meanwhile would be recorded nowhere, and the record takes its place when somebody comes who follows the plan. */
+Test(membership_drain, nothing_is_drained_or_undrained_before_the_plan_on_record_is_taken_up)
+{
+	struct err err = {{0}};
+	put_on_record();
+	fake_host.kept = true;
+	cr_assert_eq(asked_record_drain(&fake_host.begun.asked, "n2"), 0);
+	says_idle(1, 0);
+	fake_host.has = true; /* others have joined, and may follow the plan */
+	cr_expect_eq(drain("n2", false, &err), -EAGAIN);
+	cr_expect_eq(drain("n1", true, &err), -EAGAIN);
+	cr_expect(strstr(err.text, "ask again"), "%s", err.text);
+	says(0, 7, 4, 0);
+	says(2, 7, 4, 2);
+	cr_expect(is("n2").asked);
+	cr_expect_eq(drain("n2", false, &err), -EINPROGRESS, "%s", err.text);
+}
