@@ -81,7 +81,7 @@ static void hear_earlier(struct membership *m, uint32_t by)
 static bool is_left_out(const struct membership *m, uint32_t node)
 {
 	const struct assignment_node *n = &m->assignment.nodes[node];
-	return !m->untold && m->assignment.number && !n->awaited && !n->has && !assignment_home(&m->assignment, node);
+	return !m->untold && m->assignment.world && !n->awaited && !n->has && !assignment_home(&m->assignment, node);
 }
 
 /* Who had ranks by an older plan may hold in memory all that is left of them, and have no launcher that would ask: it keeps that for others as soon as it hears that they are its no more. */

@@ -279,6 +279,16 @@ Test(membership_record, a_plan_of_a_larger_job_of_that_name_is_only_counted)
 
 /* ---- what cannot be read ------------------------------------------------------------------------------------------- */
 
+/* The next job of that name counts on from the plans of the last one, and has none yet. */
+Test(membership_record, who_follows_a_plan_of_a_job_that_is_over_is_told_of_none_before_there_is_one)
+{
+	fake_host.begun.ended = 3;
+	offer(1, EACH);
+	membership_joins_by(&membership_daemon.control, "gpt", 0, 1);
+	read_orders();
+	cr_expect_not(nodes[0].told_plan);
+}
+
 Test(membership_record, a_damaged_record_is_told_to_the_launcher)
 {
 	fake_host.last_rc = -EBADMSG;
