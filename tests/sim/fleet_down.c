@@ -105,18 +105,19 @@ void fleet_kill_daemon(struct fleet_node *n)
 /* Its clients lose their connections at once. */
 static void hang_up_all(struct fleet_node *n)
 {
-	struct job *job = fleet_job(n);
 	fleet_each(r)
 	{
+		struct job *job = fleet_job(n); /* the one before may have ended it, or moved the ranks */
 		if (r->home != n->id || !r->client)
 			continue;
+		(void)client_moved(r->client, &r->rank);
 		if (job && r->rank)
 			job_disconnected(job, r->rank);
 		r->rank = NULL;
 		client_clear(r->client);
 	}
-	if (job && n->launcher)
-		job_disconnected(job, NULL);
+	if (fleet_job(n) && n->launcher)
+		job_disconnected(fleet_job(n), NULL);
 	client_free(n->launcher);
 	n->launcher = NULL;
 }

@@ -285,6 +285,15 @@ static void check_plan(const struct fleet_node *n, const struct wire_plan *m)
 	}
 }
 
+/* All have finished; or all who were at work are gone, and too few wait to begin it again. */
+static bool may_be_over(void)
+{
+	if (fleet.over)
+		return true;
+	fleet_each(r) if (r->alive && r->joined) return false;
+	return true;
+}
+
 static void take_plan(struct fleet_node *n, const struct wire_plan *m)
 {
 	check_plan(n, m);
@@ -294,7 +303,7 @@ static void take_plan(struct fleet_node *n, const struct wire_plan *m)
 		return;
 	fleet_trace("node %u: plan %u: world %u, %u ranks here%s", n->id, m->number, m->world, m->n,
 		    same ? ", as before" : "");
-	SIM_CHECK(m->number || fleet.over, "the job has ended for node %u", n->id);
+	SIM_CHECK(m->number || may_be_over(), "the job has ended for node %u", n->id);
 	if (!m->number) {
 		fleet_sum.let_go++;
 		over(n);

@@ -211,7 +211,8 @@ static bool is_calm(void)
 	const struct membership *at = NULL;
 	struct membership_view v;
 	const struct fleet_node *c = fleet_coordinator();
-	if (!c || fleet.stopped || host_view(&c->daemon.control, FLEET_JOB).entered != fleet.told)
+	struct coord_view coord = c ? host_view(&c->daemon.control, FLEET_JOB) : (struct coord_view){0};
+	if (!c || fleet.stopped || coord.resuming || coord.epoch != fleet.told || coord.entered != fleet.told)
 		return false;
 	fleet_each(r) if (r->alive && (!r->restored || r->epoch != fleet.told)) return false;
 	return !membership_next(&c->daemon.control, &at, &v) ||
