@@ -96,11 +96,17 @@ int membership_departs_all_the_same(const char *job, const char *name, struct er
 		       name, job);
 }
 
+/* A node that was removed from the cluster is so no more, and has another number if it comes back. */
+static bool is_drained(const struct membership *m, uint32_t node)
+{
+	return m->drained[node] == DRAIN_YES && (!m->spread || roster_has(m->control->peers->roster, node));
+}
+
 static uint32_t count_drained(const struct membership *m)
 {
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < m->assignment.nnodes; i++)
-		n += m->drained[i] == DRAIN_YES;
+		n += is_drained(m, i);
 	return n;
 }
 
@@ -187,8 +193,8 @@ int membership_asked(const struct control *control, const char *job, struct aske
 	if (m->record.number) /* nobody who follows that plan has come yet */
 		return asked_record_copy(&m->recalled, asked);
 	for (uint32_t n = 0; !rc && n < m->assignment.nnodes; n++) {
-		enum drain is = m->asked && n == m->asked_node ? m->asked : m->drained[n];
-		rc = is == DRAIN_YES ? asked_record_drain(asked, membership_name_of(m, n)) : 0;
+		bool is = m->asked && n == m->asked_node ? m->asked == DRAIN_YES : is_drained(m, n);
+		rc = is ? asked_record_drain(asked, membership_name_of(m, n)) : 0;
 	}
 	if (rc)
 		asked_record_free(asked);

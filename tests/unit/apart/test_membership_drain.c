@@ -3,6 +3,7 @@
 #include "plan_on_record.h"
 
 #include "base/clock.h"
+#include "cluster/roster.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -240,4 +241,20 @@ Test(membership_drain, nothing_is_drained_or_undrained_before_the_plan_on_record
 	says(2, 7, 4, 2);
 	cr_expect(is("n2").asked);
 	cr_expect_eq(drain("n2", false, &err), -EINPROGRESS, "%s", err.text);
+}
+
+Test(membership_drain, of_a_node_that_is_removed_is_recorded_no_more)
+{
+	struct asked_record asked;
+	put_on_record();
+	fake_host.kept = true;
+	cr_assert_eq(asked_record_drain(&fake_host.begun.asked, "n2"), 0);
+	says(0, 7, 4, 0);
+	says(2, 7, 4, 2);
+	cr_assert_eq(membership_asked(&membership_daemon.control, "gpt", &asked), 0);
+	cr_expect(asked_record_is_drained(&asked, "n2"));
+	asked_record_free(&asked);
+	membership_daemon.peers.roster->nodes[2].port = 0;
+	cr_assert_eq(membership_asked(&membership_daemon.control, "gpt", &asked), 0);
+	cr_expect_eq(asked.ndrained, 0);
 }
