@@ -85,8 +85,16 @@ int communicator_leave(struct communicator *c)
 	return rc;
 }
 
+static void note_place(struct communicator *c, const char *name, size_t bytes)
+{
+	c->place = (struct communicator_place){
+		.epoch = c->epoch, .rank = c->rank, .sequence = collective_sequence(c->collective) + 1, .bytes = bytes};
+	memcpy(c->place.op, name, strnlen(name, sizeof(c->place.op)));
+}
+
 static int64_t enter(struct communicator *c, const char *name, size_t bytes)
 {
+	note_place(c, name, bytes);
 	ckpt_collective_enter(c->session, name, collective_sequence(c->collective) + 1, bytes);
 	return deadline_in_ms(c->timeout_ms);
 }
@@ -94,6 +102,7 @@ static int64_t enter(struct communicator *c, const char *name, size_t bytes)
 static int leave(struct communicator *c, int rc)
 {
 	ckpt_collective_leave(c->session);
+	c->place.mismatch = rc == -EPROTO;
 	return result(c, rc);
 }
 

@@ -19,6 +19,15 @@
 
 enum { COMMUNICATOR_WHY_SIZE = 512 };
 
+/* The collective that a rank entered last in an epoch. */
+struct communicator_place {
+	uint32_t epoch; /* 0: it has entered none */
+	int32_t rank;
+	uint64_t sequence, bytes;
+	uint8_t mismatch; /* it failed because a neighbour was in another one */
+	char op[15];
+};
+
 struct communicator {
 	/* borrowed, set by the owner before the first join */
 	ckpt *session;
@@ -35,7 +44,8 @@ struct communicator {
 	int rank, world;
 	int64_t complete_ns; /* when the last collective was complete: all ranks were alive shortly before; 0: none */
 	bool missing;        /* the last join ran out of time: ranks, or the daemon, are missing */
-	bool mismatch;       /* the last collective failed because a neighbour was in another one: nobody is lost */
+	struct communicator_place place;
+	bool mismatch; /* the last collective failed because a neighbour was in another one: nobody is lost */
 	char why[COMMUNICATOR_WHY_SIZE];
 };
 

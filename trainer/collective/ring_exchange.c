@@ -20,6 +20,7 @@ struct progress {
 	size_t sent_bytes, received_bytes; /* of header and payload together */
 	size_t staged;                     /* bytes in ring->staging that are not yet added */
 	unsigned int turns;                /* that made progress */
+	int64_t deadline;
 };
 
 static const char *collective_name(unsigned int collective)
@@ -34,6 +35,23 @@ static const char *collective_name(unsigned int collective)
 	return collective < RING_COLLECTIVES && names[collective] ? names[collective] : "unknown collective";
 }
 
+/*
+ * Whoever leaves first calls the others out of where they are. The next rank is to come to its next collective before that: where it is then
+ * tells which of the two that differ is wrong. It closes the connection there, since nothing more comes from here; so does one that waits here
+ * itself.
+ */
+static void await_next(struct ring *r, int64_t deadline)
+{
+	struct pollfd fds[2] = {{r->cancel_fd, POLLIN, 0}, {r->next_fd, POLLIN | POLLRDHUP, 0}};
+	int n;
+
+	ring_close(&r->previous_fd);
+	shutdown(r->next_fd, SHUT_WR);
+	do
+		n = poll(fds, 2, deadline_left_ms(deadline));
+	while (n < 0 && errno == EINTR);
+}
+
 static int fail_mismatch(struct progress *p)
 {
 	const struct ring_message *got = &p->received, *want = &p->expected;
@@ -41,6 +59,7 @@ static int fail_mismatch(struct progress *p)
 
 	if (got->magic != RING_MAGIC)
 		return ring_fail(p->ring, -EPROTO, "rank %d sent no message of this protocol", peer);
+	await_next(p->ring, p->deadline);
 	return ring_fail(p->ring, -EPROTO,
 			 "mismatch: rank %d is in %s #%" PRIu64 " of %" PRIu64
 			 " bytes (hop %u), rank %d in %s #%" PRIu64 " of %" PRIu64 " bytes (hop %u)",
@@ -163,7 +182,7 @@ static int fail_timeout(struct progress *p)
 }
 
 /* Sleeps until a socket or the cancel descriptor is ready. */
-static int wait_ready(struct progress *p, int64_t deadline)
+static int wait_ready(struct progress *p)
 {
 	struct ring *r = p->ring;
 	struct pollfd fds[3] = {
@@ -172,18 +191,18 @@ static int wait_ready(struct progress *p, int64_t deadline)
 		{sending(p) ? r->next_fd : -1, POLLOUT, 0},
 	};
 	char where[96];
-	int n = poll(fds, 3, deadline_left_ms(deadline));
+	int n = poll(fds, 3, deadline_left_ms(p->deadline));
 
 	if (n < 0 && errno != EINTR)
 		return ring_fail(r, -errno, "poll: %s", strerror(errno));
 	if (n > 0 && fds[0].revents)
 		return ring_fail(r, -ECANCELED, "canceled %s", describe(p, where));
-	if (monotonic_ns() >= deadline)
+	if (monotonic_ns() >= p->deadline)
 		return fail_timeout(p);
 	return 0;
 }
 
-static int advance(struct progress *p, int64_t deadline)
+static int advance(struct progress *p)
 {
 	int out = sending(p) ? send_part(p) : 0, in;
 
@@ -196,7 +215,7 @@ static int advance(struct progress *p, int64_t deadline)
 		return 0;
 	if ((in || out) && ++p->turns % 16) /* but look up now and then: a long transfer may never have to wait */
 		return 0;
-	return wait_ready(p, deadline);
+	return wait_ready(p);
 }
 
 int ring_exchange(struct ring *r, const struct ring_hop *hop, int64_t deadline)
@@ -209,11 +228,11 @@ int ring_exchange(struct ring *r, const struct ring_hop *hop, int64_t deadline)
 		.total = hop->total,
 		.bytes = hop->send_bytes,
 	};
-	struct progress p = {.ring = r, .hop = hop, .sent = header, .expected = header};
+	struct progress p = {.ring = r, .hop = hop, .sent = header, .expected = header, .deadline = deadline};
 	int rc = 0;
 
 	p.expected.bytes = hop->receive_bytes;
 	while (rc == 0 && (sending(&p) || receiving(&p)))
-		rc = advance(&p, deadline);
+		rc = advance(&p);
 	return rc;
 }

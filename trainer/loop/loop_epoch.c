@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collective/mismatch.h"
 #include "common/deadline.h"
 #include "common/message.h"
 #include "loop/agree.h"
@@ -74,6 +75,22 @@ static int join(struct loop *l)
 	return rc;
 }
 
+/* Each rank saw only that a neighbour was in another collective. Rank 0 tells people. */
+static int compare_places(struct loop *l)
+{
+	char text[MISMATCH_TEXT_SIZE];
+	int rc = mismatch_compare(&l->communicator, &l->place, text);
+
+	if (rc < 0)
+		return rc;
+	l->compared = true;
+	if (*text && *l->left)
+		snprintf(l->left, sizeof(l->left), "%s", text);
+	if (*text && l->communicator.rank == 0)
+		message(0, "%s", text);
+	return 0;
+}
+
 int loop_enter(struct loop *l)
 {
 	struct entry_times *at = &l->entry.at;
@@ -86,6 +103,8 @@ int loop_enter(struct loop *l)
 		rc = communicator_connect(&l->communicator);
 	if (rc == 0)
 		rc = agree(&l->communicator, l->options, data_fingerprint(l->data));
+	if (rc == 0)
+		rc = compare_places(l);
 	if (rc < 0)
 		return loop_fail(l, rc, *l->communicator.why ? l->communicator.why : l->why);
 	at->connected = monotonic_ns();
@@ -138,6 +157,14 @@ static void note_loss(struct loop *l, int64_t now)
 	l->reported = false;
 }
 
+/* What was not compared yet says more than where an epoch ended in which nobody came so far. */
+static void note_place(struct loop *l)
+{
+	if (l->compared || !l->place.epoch)
+		l->place = l->communicator.place;
+	l->compared = false;
+}
+
 /* The news may have come before the ring broke, after it, or not at all. */
 static void note_news(struct loop *l, int64_t now)
 {
@@ -169,6 +196,7 @@ int loop_leave(struct loop *l)
 	int rc;
 
 	note_loss(l, now);
+	note_place(l);
 	saver_forget(&l->saver);
 	rc = communicator_leave(&l->communicator);
 	if (rc < 0)

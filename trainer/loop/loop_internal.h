@@ -39,9 +39,11 @@ struct loop {
 	int64_t mark_ns;    /* no healthy checkpoint is told before: the daemon is slow */
 	struct entry entry; /* how this rank came into the epoch */
 	char reason[CANCEL_REASON_SIZE];
-	char left[LOOP_WHY_SIZE]; /* why the epoch before was left */
-	bool reported;            /* the entry is complete and reported */
-	int64_t advanced_ns;      /* last completed step, or the start */
+	char left[LOOP_WHY_SIZE];        /* why the epoch before was left */
+	struct communicator_place place; /* where that was; compared with those of the others in the next epoch */
+	bool compared;
+	bool reported;       /* the entry is complete and reported */
+	int64_t advanced_ns; /* last completed step, or the start */
 	char why[LOOP_WHY_SIZE];
 };
 

@@ -1,6 +1,7 @@
 /* How a ring fails: in time, with a name, and for good. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -160,6 +161,60 @@ Test(ring_failure, mismatch_is_found_and_named)
 		named += strstr(error, "all_gather #1 of 8000 bytes") && strstr(error, "all_reduce #1 of 16000 bytes");
 	}
 	cr_assert_geq(named, 1);
+	ranks_free(&ranks);
+}
+
+static atomic_bool is_there;
+static atomic_int early;
+
+/* Rank 2 comes late, to what most are in. The others leave after it has come, so that it says who of them was wrong. */
+static int disagree_before_one_comes(struct rank *r)
+{
+	static float data[MAX_RANKS][4000];
+	int rc;
+
+	if (r->rank == 2) {
+		pause_ms(200);
+		atomic_store(&is_there, true);
+	}
+	rc = r->rank == 0 ? ring_all_gather(r->ring, data[0], 2000, deadline_in_ms(20000))
+			  : ring_all_reduce_sum(r->ring, data[r->rank], 4000, deadline_in_ms(20000));
+	early += !atomic_load(&is_there);
+	return rc;
+}
+
+Test(ring_failure, who_differs_stays_until_the_next_rank_has_come)
+{
+	struct ranks ranks = {0};
+
+	ranks_listen(&ranks, 3);
+	ranks_start(&ranks, 3, disagree_before_one_comes);
+	ranks_join(&ranks, 3);
+	cr_expect_eq(early, 0);
+	for (int i = 0; i < 3; i++)
+		cr_expect_lt(ranks.rank[i].took_ns, INT64_C(10000000000)); /* of 20 s */
+	ranks_free(&ranks);
+}
+
+/* Each waits for the other to leave. */
+static int both_differ(struct rank *r)
+{
+	static float data[MAX_RANKS][4000];
+
+	if (r->rank == 0)
+		return ring_all_gather(r->ring, data[0], 2000, deadline_in_ms(20000));
+	return ring_all_reduce_sum(r->ring, data[1], 4000, deadline_in_ms(20000));
+}
+
+Test(ring_failure, two_that_differ_do_not_wait_for_each_other)
+{
+	struct ranks ranks = {0};
+
+	ranks_listen(&ranks, 2);
+	ranks_start(&ranks, 2, both_differ);
+	ranks_join(&ranks, 2);
+	for (int i = 0; i < 2; i++)
+		cr_expect_lt(ranks.rank[i].took_ns, INT64_C(10000000000)); /* of 20 s */
 	ranks_free(&ranks);
 }
 

@@ -1,6 +1,9 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "trainer/loop_ranks.h"
 
@@ -51,6 +54,37 @@ Test(loop_faults, another_collective_sends_all_back_without_a_loss)
 		cr_assert_eq(run->life[r].lives, 1);
 	cr_assert_eq(run->job.restores, 4);
 	free_run(run);
+}
+
+static int lines_with(const char *path, const char *text)
+{
+	char line[4096];
+	int n = 0;
+	FILE *f = fopen(path, "r");
+
+	cr_assert(f, "%s", path);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, text) != NULL;
+	fclose(f);
+	return n;
+}
+
+Test(loop_faults, who_was_in_another_collective_is_told_by_all)
+{
+	struct run *run = make_run(4);
+	char file[] = "/tmp/ckpt-report-XXXXXX";
+	int fd = mkstemp(file);
+
+	cr_assert(fd >= 0 && !close(fd));
+	run->life[3].options.faults = "mismatch@9";
+	for (int r = 0; r < 4; r++)
+		run->life[r].options.report = file;
+	run_all(run);
+	assert_done(run, 12);
+	cr_expect_eq(lines_with(file, "\"left\":\"mismatch: rank 3 was in all_gather #"), 4);
+	cr_expect_eq(lines_with(file, "; 3 ranks in reduce_scatter #"), 4);
+	free_run(run);
+	unlink(file);
 }
 
 /* Saves 2, 4, 6 … ; the loss of step 9 is the first one that is wrong, when 8 may hold the damage. */
