@@ -104,16 +104,17 @@ static int begin(struct campaign *c, bool resume)
 					: "the journal is of another campaign: seed, nodes or number of faults differ");
 	rc = journal_open(path, &c->journal, &err);
 	if (!rc && !resume)
-		rc = journal_put(
-			&c->journal,
-			json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "event", "begin",
-				  "file", json_text(c->cli->args[0]), "seed", (json_int_t)c->file.seed, "faults",
-				  (json_int_t)c->file.n, "left_out", (json_int_t)c->file.left_out, "nodes",
-				  (json_int_t)c->file.nodes, "ranks", (json_int_t)c->file.ranks, "save_memory_every",
-				  (json_int_t)c->file.memory_every, "save_storage_every",
-				  (json_int_t)c->file.storage_every, "hang_ms", (json_int_t)c->file.hang_ms, "spares",
-				  (json_int_t)c->file.spares, "min_ranks", (json_int_t)c->file.min_ranks),
-			&err);
+		rc = journal_put(&c->journal,
+				 json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
+					   "begin", "file", json_text(c->cli->args[0]), "seed",
+					   (json_int_t)c->file.seed, "faults", (json_int_t)c->file.n, "left_out",
+					   (json_int_t)c->file.left_out, "nodes", (json_int_t)c->file.nodes, "ranks",
+					   (json_int_t)c->file.ranks, "save_memory_every",
+					   (json_int_t)c->file.memory_every, "save_storage_every",
+					   (json_int_t)c->file.storage_every, "hang_ms", (json_int_t)c->file.hang_ms,
+					   "peer_ms", (json_int_t)CAMPAIGN_PEER_MS, "spares",
+					   (json_int_t)c->file.spares, "min_ranks", (json_int_t)c->file.min_ranks),
+				 &err);
 	return rc ? cli_fail(c->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
 }
 
@@ -150,10 +151,12 @@ static json_t *invariants_json(const struct invariant *invariants)
 {
 	json_t *list = json_array();
 	for (int i = 0; i < JUDGE_INVARIANTS; i++)
-		json_array_append_new(
-			list, json_pack("{s:s, s:b, s:I, s:o}", "name", invariants[i].name, "held", invariants[i].held,
-					"looked_at", (json_int_t)invariants[i].looked_at, "text",
-					*invariants[i].text ? json_text(invariants[i].text) : json_null()));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:b, s:I, s:I, s:o, s:o}", "name", invariants[i].name, "held",
+						invariants[i].held, "looked_at", (json_int_t)invariants[i].looked_at,
+						"not_due", (json_int_t)invariants[i].not_due, "why",
+						*invariants[i].why ? json_text(invariants[i].why) : json_null(), "text",
+						*invariants[i].text ? json_text(invariants[i].text) : json_null()));
 	return list;
 }
 
@@ -175,14 +178,18 @@ static json_t *document(const struct campaign *c, const struct invariant *invari
 
 static void print(const struct campaign *c, const struct invariant *invariants)
 {
-	static const struct column columns[] = {
-		{"INVARIANT", ALIGN_LEFT}, {"HELD", ALIGN_LEFT}, {"LOOKED AT", ALIGN_RIGHT}, {"WHAT", ALIGN_LEFT}};
-	struct table *t = table_new(columns, 4);
+	static const struct column columns[] = {{"INVARIANT", ALIGN_LEFT},
+						{"HELD", ALIGN_LEFT},
+						{"LOOKED AT", ALIGN_RIGHT},
+						{"NOT DUE", ALIGN_RIGHT},
+						{"WHAT", ALIGN_LEFT}};
+	struct table *t = table_new(columns, 5);
 	for (int i = 0; i < JUDGE_INVARIANTS; i++) {
 		table_cell(t, TONE_PLAIN, "%s", invariants[i].name);
 		table_cell(t, invariants[i].held ? TONE_GOOD : TONE_BAD, invariants[i].held ? "yes" : "no");
 		table_cell(t, TONE_PLAIN, "%zu", invariants[i].looked_at);
-		table_cell(t, TONE_PLAIN, "%s", invariants[i].text);
+		table_cell(t, TONE_PLAIN, "%zu", invariants[i].not_due);
+		table_cell(t, TONE_PLAIN, "%s", invariants[i].held ? invariants[i].why : invariants[i].text);
 	}
 	out(TONE_PLAIN, "%zu of %zu faults fired; step %lu, parameters %s\n", c->fired, c->file.n,
 	    (unsigned long)c->end.step, c->end.params);

@@ -15,7 +15,7 @@ enum { LOST_MAX = WIRE_REASON_MAX + 8, NEXT_MAX = 128 };
 
 /* One of them. */
 struct caused {
-	size_t index;
+	size_t index, first; /* of the file's faults; first: of those that came together */
 	const struct campaign_fault *fault;
 	uint32_t node; /* where it hits */
 	struct fault_request q;
@@ -62,11 +62,12 @@ static void set_deadline(const struct group *g, struct caused *one)
 		(one->fault->entry->fires_ms + one->fault->for_ms + cut_ms + drain_ms) * CLOCK_NS_PER_MS + 2 * ASK_NS);
 }
 
-static void add(struct campaign *c, struct group *g, size_t index)
+static void add(struct campaign *c, struct group *g, size_t index, size_t first)
 {
 	struct caused *one = &g->one[g->n++];
 	const struct campaign_fault *f = &c->file.faults[index];
 	*one = (struct caused){.index = index,
+			       .first = first,
 			       .fault = f,
 			       .q = {.entry = f->entry,
 				     .job = "campaign",
@@ -336,11 +337,12 @@ static int note(struct campaign *c, struct caused *one)
 	if (is_spike(one)) /* until it was named */
 		one->ms = (double)(clock_now() - one->from) / 1e6;
 	int rc = journal_put(&c->journal,
-			     json_pack("{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:f, s:o}", "event", "fault",
-				       "index", (json_int_t)one->index, "kind", f->entry->name, "rank",
-				       (json_int_t)f->rank, "node", (json_int_t)one->node, "cause", f->cause, "outcome",
-				       fired ? "fired" : "not-fired", "for_ms", (json_int_t)f->for_ms, "wall_ns",
-				       (json_int_t)one->wall_ns, "ms", one->ms, "text", json_text(one->result.text)),
+			     json_pack("{s:s, s:I, s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:f, s:o}", "event", "fault",
+				       "index", (json_int_t)one->index, "first", (json_int_t)one->first, "kind",
+				       f->entry->name, "rank", (json_int_t)f->rank, "node", (json_int_t)one->node,
+				       "cause", f->cause, "outcome", fired ? "fired" : "not-fired", "for_ms",
+				       (json_int_t)f->for_ms, "wall_ns", (json_int_t)one->wall_ns, "ms", one->ms,
+				       "text", json_text(one->result.text)),
 			     &err);
 	if (rc)
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
@@ -361,7 +363,7 @@ int campaign_cause(struct campaign *c, size_t first, size_t n)
 	int code = EXIT_OK;
 	for (size_t i = first; i < first + n && g.n < CAMPAIGN_TOGETHER_MAX; i++)
 		if (!c->ended[i])
-			add(c, &g, i);
+			add(c, &g, i, first);
 	see_ranks(c, &g);
 	find_nodes(c, &g);
 	for (size_t i = 0; i < g.n; i++)

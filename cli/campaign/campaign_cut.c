@@ -4,21 +4,15 @@
 #include "base/clock.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
 
-int campaign_note_logs(struct campaign *c, const char *event, uint64_t for_ms, struct err *err)
+int campaign_note_ways(struct campaign *c, const char *event, uint64_t for_ms, struct err *err)
 {
-	int rc = 0;
-	for (uint32_t k = 0; !rc && k < c->net.nodes; k++) {
-		char path[PATH_MAX];
-		struct stat log = {.st_size = 0};
-		stat(campaign_node_path(c, k, "log", path), &log);
+	int rc = campaign_note_named(c, err); /* before that */
+	for (uint32_t k = 0; !rc && k < c->net.nodes; k++)
 		rc = journal_put(&c->journal,
-				 json_pack("{s:s, s:i, s:I, s:I, s:I}", "event", event, "node", (int)k, "log_bytes",
-					   (json_int_t)log.st_size, "for_ms", (json_int_t)for_ms, "wall_ns",
-					   (json_int_t)clock_wall()),
+				 json_pack("{s:s, s:i, s:I, s:I}", "event", event, "node", (int)k, "for_ms",
+					   (json_int_t)for_ms, "wall_ns", (json_int_t)clock_wall()),
 				 err);
-	}
 	return rc;
 }
 
@@ -33,7 +27,7 @@ int campaign_cut(struct campaign *c, const struct campaign_fault *f, struct faul
 	struct err ignored = {""};
 	int rc = campaign_net_probe(&c->net, err);
 	if (!rc)
-		rc = campaign_note_logs(c, "cut", cut_ms(f), err);
+		rc = campaign_note_ways(c, "cut", cut_ms(f), err);
 	if (!rc)
 		rc = campaign_net_break(&c->net, f, err);
 	if (!rc)
@@ -41,7 +35,7 @@ int campaign_cut(struct campaign *c, const struct campaign_fault *f, struct faul
 	campaign_ways_text(f, &c->net.broken, result->text, sizeof(result->text));
 	if (rc) {
 		(void)campaign_net_mend(&c->net, &ignored);
-		(void)campaign_note_logs(c, "joined", cut_ms(f), &ignored);
+		(void)campaign_note_ways(c, "joined", cut_ms(f), &ignored);
 	}
 	return rc;
 }
@@ -56,7 +50,7 @@ int campaign_mend(struct campaign *c, const struct campaign_fault *f, struct fau
 	if (!rc)
 		rc = campaign_net_probe(&c->net, &err);
 	int code = campaign_await_work(c, (struct step_id){0});
-	int noted = campaign_note_logs(c, "joined", cut_ms(f), rc ? NULL : &err);
+	int noted = campaign_note_ways(c, "joined", cut_ms(f), rc ? NULL : &err);
 	if (!rc)
 		rc = noted;
 	if (result->outcome == FAULT_PENDING)

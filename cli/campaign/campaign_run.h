@@ -20,6 +20,9 @@
 
 #include <limits.h>
 
+/* peer-timeout of the daemons. Nobody is lost who is only late: on one machine all nodes share its processors. */
+enum { CAMPAIGN_PEER_MS = 10000 };
+
 struct campaign_node {
 	struct proc run, daemon; /* daemon: on several nodes; else `ckpt run` has it */
 	struct proc bridge;      /* to its host */
@@ -31,6 +34,7 @@ struct campaign_node {
 	bool knows_loss;    /* its daemon knows enough steps to name a spike of the loss, and names nothing now */
 	uint64_t loss_since; /* of the newest trouble with the loss that was noted; as its daemon dates it */
 	uint32_t spikes;     /* that its daemon has named */
+	off_t log_read;      /* so much of its log has been looked at for who is named in it */
 	int status;          /* of its `ckpt run`, when that has ended */
 	bool lost_daemon;    /* status is of the remote shell of its daemon: the way there broke */
 };
@@ -137,9 +141,15 @@ int campaign_undrain(const struct campaign *c, uint32_t node, struct err *err);
 int campaign_cut(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result, struct err *err);
 /* It is whole again, by probes, and the job comes back to work. What became of the fault is in *result. An exit code. */
 int campaign_mend(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result);
-/* How long the log of each node is. What launchers say between "cut" and "joined" of ranks that hang is of no rank's
- * making. */
-int campaign_note_logs(struct campaign *c, const char *event, uint64_t for_ms, struct err *err);
+/* What launchers say between "cut" and "joined" of ranks that hang is of no rank's making. */
+int campaign_note_ways(struct campaign *c, const char *event, uint64_t for_ms, struct err *err);
+
+/* ---- campaign_named.c ---------------------------------------------------------------------------------------------- */
+
+/* What the logs of the nodes have now is passed over. */
+void campaign_skip_logs(struct campaign *c);
+/* Who is named as hung in what is new there goes to the journal. */
+int campaign_note_named(struct campaign *c, struct err *err);
 
 /* ---- the processes ------------------------------------------------------------------------------------------------- */
 

@@ -186,9 +186,6 @@ int campaign_start_run(struct campaign *c, uint32_t node, struct err *err)
 	return start(c, node, &a, &c->nodes[node].run, err);
 }
 
-/* Nobody is lost who is only late: on one machine all nodes share its processors. */
-#define PEER_TIMEOUT "10s"
-
 int campaign_start_daemon(struct campaign *c, uint32_t node, struct err *err)
 {
 	struct paths p;
@@ -205,11 +202,10 @@ int campaign_start_daemon(struct campaign *c, uint32_t node, struct err *err)
 				     "--cluster",
 				     campaign_path(c, "roster", p.roster),
 				     "--cluster-key",
-				     campaign_path(c, "key", p.key),
-				     "--peer-timeout",
-				     PEER_TIMEOUT};
+				     campaign_path(c, "key", p.key)};
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		add(&a, words[i]);
+	add_number(&a, "--peer-timeout", CAMPAIGN_PEER_MS, "ms");
 	add_number(&a, "--hang-timeout", c->file.hang_ms, "ms"); /* as the launchers: they kill whom it names */
 	return start(c, node, &a, &c->nodes[node].daemon, err);
 }

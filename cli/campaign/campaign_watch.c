@@ -171,10 +171,13 @@ static int watch_node(struct campaign *c, uint32_t node, struct campaign_view *v
 
 int campaign_watch(struct campaign *c, struct campaign_view *v, struct err *err)
 {
-	int rc = 0;
+	int rc = campaign_note_named(c, err);
 	*v = (struct campaign_view){.runs = true};
-	for (uint32_t k = 0; !rc && k < c->nnodes; k++)
+	for (uint32_t k = 0; !rc && k < c->nnodes; k++) {
 		rc = watch_node(c, k, v, err);
+		if (!rc) /* a daemon that does not answer takes seconds */
+			rc = campaign_note_named(c, err);
+	}
 	return rc;
 }
 

@@ -2,14 +2,17 @@
  * from there. What it says:
  *
  *	{"event":"begin","file":…,"seed":…,"faults":…,"left_out":…,"nodes":…,"ranks":…,"save_memory_every":…,"save_storage_every":…,
- *	 "hang_ms":…,"spares":…,"min_ranks":…}
+ *	 "hang_ms":…,"peer_ms":…,"spares":…,"min_ranks":…}
  *	{"event":"started"|"at-work"|"stopped","wall_ns":…}     the job, each time that the campaign begins or goes on
  *	{"event":"daemon","node":…,"answers":…,"wall_ns":…}     it began or ceased to answer, seen every 20 to 100 ms
- *	{"event":"fault","index":…,"kind":…,"rank":…,"node":…,"cause":…,"outcome":"fired"|"not-fired","for_ms":…,
- *	 "wall_ns":…,"ms":…,"text":…}
- *	{"event":"cut"|"joined","node":…,"log_bytes":…,"for_ms":…,"wall_ns":…}
+ *	{"event":"fault","index":…,"first":…,"kind":…,"rank":…,"node":…,"cause":…,"outcome":"fired"|"not-fired","for_ms":…,
+ *	 "wall_ns":…,"ms":…,"text":…}                           first: the index of the first of those that came together
+ *	{"event":"cut"|"joined","node":…,"for_ms":…,"wall_ns":…}
  *	                                                        a line a node: before the network is broken, and when the job is at work
- *	                                                        again. log_bytes: how long the log of the node was
+ *	                                                        again
+ *	{"event":"named","node":…,"by":"launcher"|"rank","rank":…,"wall_ns":…}
+ *	                                                        the log of the node says that the rank hangs: its launcher does, or the rank
+ *	                                                        says it of its device
  *	{"event":"left","text":…}                               somebody has a namespace of the campaign when all has ended, or something is
  *	                                                        left on a host
  *	{"event":"host","node":…,"host":…,"address":…,"ahead_ns":…}
@@ -23,7 +26,7 @@
  *	{"event":"loss","node":…,"kind":…,"step":…,"text":…,"wall_ns":…}
  *	                                                        the node's daemon names trouble with the loss
  *	{"event":"end","step":…,"params":…,"calm_params":…}
- *	{"event":"judged","exit":…,"invariants":[{"name":…,"held":…,"looked_at":…,"text":…}]} */
+ *	{"event":"judged","exit":…,"invariants":[{"name":…,"held":…,"looked_at":…,"not_due":…,"why":…,"text":…}]} */
 #ifndef CKPT_CLI_JOURNAL_JOURNAL_H
 #define CKPT_CLI_JOURNAL_JOURNAL_H
 

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/cleanup.h"
 #include "journal/journal.h"
+#include "judge/hangs.h"
 #include "judge/intact.h"
 #include "judge/losses.h"
 #include "store/read/repo.h"
@@ -21,7 +22,6 @@ enum { JUDGE_DURABLE, JUDGE_INTACT, JUDGE_RESTORED, JUDGE_PARAMETERS, JUDGE_HANG
 static const char *const names[JUDGE_INVARIANTS] = {"durable", "intact", "restored", "parameters",
 						    "hangs",   "left",   "losses"};
 
-enum { LINE_BYTES_MAX = 1 << 16 };
 #define BACK_NS 60000000000ull /* a fault that makes training go back does so within this time */
 
 struct durable {
@@ -32,13 +32,6 @@ struct durable {
 		until_ns; /* copied: when all nodes were started again, and the memory of all was new; 0: they were not */
 };
 
-/* What was written to the log of a node while ways were cut; of ranks that wait for others the launcher says that they hang. */
-struct cut {
-	uint32_t node;
-	uint64_t from, to;       /* bytes */
-	uint64_t from_ns, to_ns; /* when that was */
-};
-
 struct judge {
 	const char *folder;
 	struct invariant *out;
@@ -46,16 +39,12 @@ struct judge {
 	size_t ndurables, room;
 	uint64_t *backs; /* when faults were caused after which training itself goes back */
 	size_t nbacks, room_backs;
-	struct cut *cuts;
-	size_t ncuts, room_cuts;
 	struct step_id *hit; /* steps of which a bit was flipped */
 	size_t nhit, room_hit;
 	struct campaign_losses losses;
-	size_t hangs[CAMPAIGN_RANKS_MAX];  /* by rank: made to */
-	bool may_hang[CAMPAIGN_RANKS_MAX]; /* something was done to it that may look so */
+	struct campaign_hangs hangs;
 	char params[32], calm[32];
-	uint32_t nodes;
-	uint64_t hang_ms;
+	uint32_t nodes, each;                 /* each: ranks of a node; 0: they move */
 	uint64_t last_ns;                     /* of the journal */
 	int64_t ahead_ns[CAMPAIGN_NODES_MAX]; /* time of day of each node, of the journal's */
 	uint32_t node;                        /* whose span log is read */
@@ -111,13 +100,6 @@ static void end_copies(struct judge *j, uint64_t wall_ns)
 			j->durables[i].until_ns = wall_ns;
 }
 
-/* A fault after which the rank gives no heartbeat, or a late one. */
-static bool is_silence(const json_t *line)
-{
-	return is(line, "kind", "absent") || is(line, "kind", "stop") || is(line, "kind", "never-ends") ||
-	       is(line, "kind", "mismatch") || is(line, "kind", "slow");
-}
-
 /* In a file, or in memory from where it may be written. */
 static bool is_flip(const json_t *line)
 {
@@ -140,33 +122,6 @@ static int take_hit(struct judge *j, const json_t *line)
 	return 0;
 }
 
-/* A connection tries again less and less often: it stands still for up to twice as long as its way was cut. */
-static int take_cut(struct judge *j, const json_t *line)
-{
-	if (2 * journal_number(line, "for_ms") < j->hang_ms)
-		return 0;
-	void *more = journal_grown(j->cuts, j->ncuts, &j->room_cuts, sizeof(*j->cuts));
-	if (!more)
-		return -ENOMEM;
-	j->cuts = more;
-	j->cuts[j->ncuts++] = (struct cut){.node = (uint32_t)journal_number(line, "node"),
-					   .from = journal_number(line, "log_bytes"),
-					   .to = UINT64_MAX,
-					   .from_ns = journal_number(line, "wall_ns"),
-					   .to_ns = UINT64_MAX};
-	return 0;
-}
-
-static int end_cuts(struct judge *j, const json_t *line)
-{
-	for (size_t i = 0; i < j->ncuts; i++)
-		if (j->cuts[i].node == journal_number(line, "node") && j->cuts[i].to == UINT64_MAX) {
-			j->cuts[i].to = journal_number(line, "log_bytes");
-			j->cuts[i].to_ns = journal_number(line, "wall_ns");
-		}
-	return 0;
-}
-
 static int take_host(struct judge *j, const json_t *line)
 {
 	uint64_t node = journal_number(line, "node");
@@ -181,25 +136,10 @@ static void take_left(struct judge *j, const json_t *line)
 	broken(&j->out[JUDGE_LEFT], "%s", text ? text : "a network namespace is left behind");
 }
 
-/* It may have been named then, and that does not count. */
-static bool came_in_a_cut(const struct judge *j, uint64_t wall_ns)
-{
-	for (size_t i = 0; i < j->ncuts; i++)
-		if (wall_ns >= j->cuts[i].from_ns && wall_ns < j->cuts[i].to_ns)
-			return true;
-	return false;
-}
-
 static int take_fault(struct judge *j, const json_t *line)
 {
-	uint64_t rank = journal_number(line, "rank");
 	if (!is(line, "outcome", "fired"))
 		return 0;
-	if (is(line, "kind", "absent") && rank < CAMPAIGN_RANKS_MAX &&
-	    !came_in_a_cut(j, journal_number(line, "wall_ns")))
-		j->hangs[rank]++;
-	if (is_silence(line) && rank < CAMPAIGN_RANKS_MAX)
-		j->may_hang[rank] = true;
 	if (is_flip(line))
 		return take_hit(j, line);
 	if (!is(line, "kind", "nan") && !is(line, "kind", "flip"))
@@ -212,22 +152,23 @@ static int take_fault(struct judge *j, const json_t *line)
 	return 0;
 }
 
+static void take_begin(struct judge *j, const json_t *line)
+{
+	bool moves = journal_number(line, "spares") || journal_number(line, "min_ranks");
+	j->nodes = journal_nodes(line);
+	j->each = moves ? 0 : (uint32_t)journal_number(line, "ranks") / j->nodes;
+}
+
 static int take_line(void *arg, const json_t *line)
 {
 	struct judge *j = arg;
 	j->last_ns = max_u64(j->last_ns, journal_number(line, "wall_ns"));
-	if (campaign_losses_take(&j->losses, line))
+	if (campaign_losses_take(&j->losses, line) || campaign_hangs_take(&j->hangs, line))
 		return -ENOMEM;
-	if (journal_is(line, "begin")) {
-		j->nodes = journal_nodes(line);
-		j->hang_ms = journal_number(line, "hang_ms");
-	}
+	if (journal_is(line, "begin"))
+		take_begin(j, line);
 	if (journal_is(line, "host"))
 		return take_host(j, line);
-	if (journal_is(line, "cut"))
-		return take_cut(j, line);
-	if (journal_is(line, "joined"))
-		return end_cuts(j, line);
 	if (journal_is(line, "left"))
 		take_left(j, line);
 	if (journal_is(line, "durable") || journal_is(line, "replicated"))
@@ -300,21 +241,23 @@ static bool is_stated(const struct judge *j, const json_t *span, uint64_t ended)
 	return false;
 }
 
-/* What was durable before any part of the recovery had begun counts. */
-static int judge_recovery(void *arg, const json_t *span)
+/* By the time of the journal. */
+static uint64_t ended_at(const struct judge *j, const json_t *span)
 {
-	static const char *const parts[] = {"detect_ns", "decide_ns", "gather_ns", "choose_ns", "fetch_ns"};
-	struct judge *j = arg;
-	struct invariant *v = &j->out[JUDGE_RESTORED];
-	uint64_t ended = journal_number(span, "ended_ns"), took = 0;
-	struct step_id id = {.step = journal_number(span, "step"),
-			     .epoch = (uint32_t)journal_number(span, "step_epoch")};
-	if (!is(span, "span", "recovery") || !json_is_integer(json_object_get(span, "step")) ||
-	    is(span, "state", "refused"))
-		return 0;
-	ended -= (uint64_t)j->ahead_ns[j->node];
+	uint64_t ended = journal_number(span, "ended_ns") - (uint64_t)j->ahead_ns[j->node];
 	if (ended > j->last_ns + FAULT_JUMP_NS / 2) /* its daemon's time of day was ahead */
 		ended -= FAULT_JUMP_NS;
+	return ended;
+}
+
+/* What was durable before any part of the recovery had begun counts. */
+static void judge_step(struct judge *j, const json_t *span, uint64_t ended)
+{
+	static const char *const parts[] = {"detect_ns", "decide_ns", "gather_ns", "choose_ns", "fetch_ns"};
+	struct invariant *v = &j->out[JUDGE_RESTORED];
+	uint64_t took = 0;
+	struct step_id id = {.step = journal_number(span, "step"),
+			     .epoch = (uint32_t)journal_number(span, "step_epoch")};
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		took += journal_number(span, parts[i]);
 	v->looked_at++;
@@ -327,7 +270,17 @@ static int judge_recovery(void *arg, const json_t *span)
 			       (unsigned long)id.step, id.epoch, (unsigned long)d->id.step, d->id.epoch,
 			       d->copied ? "replicated" : "durable");
 	}
-	return 0;
+}
+
+static int judge_recovery(void *arg, const json_t *span)
+{
+	struct judge *j = arg;
+	uint64_t ended = ended_at(j, span);
+	if (!is(span, "span", "recovery") || is(span, "state", "refused"))
+		return 0;
+	if (json_is_integer(json_object_get(span, "step")))
+		judge_step(j, span, ended);
+	return campaign_hangs_entered(&j->hangs, ended);
 }
 
 /* A span log that has become long has an older part. */
@@ -363,56 +316,22 @@ static void judge_parameters(struct judge *j)
 		       *j->calm ? j->calm : "nothing");
 }
 
-static bool is_cut(const struct judge *j, uint32_t node, uint64_t at)
+/* Of ranks that move nobody knows whose time of day a line has. */
+static int take_train(void *arg, const json_t *line)
 {
-	for (size_t i = 0; i < j->ncuts; i++)
-		if (j->cuts[i].node == node && at >= j->cuts[i].from && at < j->cuts[i].to)
-			return true;
-	return false;
+	struct judge *j = arg;
+	uint64_t node = j->each ? journal_number(line, "rank") / j->each : CAMPAIGN_NODES_MAX;
+	return campaign_hangs_take_train(&j->hangs, line, node < CAMPAIGN_NODES_MAX ? j->ahead_ns[node] : 0);
 }
 
-/* How often each rank was named, by the log of the node. */
-static int count_named(struct judge *j, uint32_t node, size_t named[CAMPAIGN_RANKS_MAX], struct err *err)
-{
-	AUTO_FREE char *text = malloc(LINE_BYTES_MAX);
-	char path[PATH_MAX];
-	unsigned rank;
-	uint64_t at = 0;
-	path_of(j, node, j->nodes > 1 ? "log" : "run.log", path);
-	FILE *f = fopen(path, "re");
-	if (!f || !text) {
-		int rc = f ? -ENOMEM : -errno;
-		if (f)
-			fclose(f);
-		return err_set(err, rc, "%s: %s", path, err_name(rc));
-	}
-	while (fgets(text, LINE_BYTES_MAX, f)) {
-		int end =
-			0; /* set only if all of the text is there: the launcher says more of a rank than that it hangs */
-		sscanf(text, "ckpt run: rank %u hangs:%n", &rank, &end);
-		if (end && rank < CAMPAIGN_RANKS_MAX && !is_cut(j, node, at))
-			named[rank]++;
-		at += strlen(text);
-	}
-	fclose(f);
-	return 0;
-}
-
+/* What ranks say of it is theirs to write; a trainer of another make may say nothing. */
 static int judge_hangs(struct judge *j, struct err *err)
 {
-	struct invariant *v = &j->out[JUDGE_HANGS];
-	size_t named[CAMPAIGN_RANKS_MAX] = {0};
-	int rc = 0;
-	for (uint32_t k = 0; !rc && k < j->nodes; k++)
-		rc = count_named(j, k, named, err);
-	for (size_t r = 0; !rc && r < CAMPAIGN_RANKS_MAX; r++) {
-		v->looked_at += j->hangs[r];
-		if (named[r] && !j->may_hang[r])
-			broken(v, "rank %zu was named %zu times, and nothing was done to it that makes it hang", r,
-			       named[r]);
-		if (named[r] < j->hangs[r])
-			broken(v, "rank %zu was made to hang %zu times, and named %zu times", r, j->hangs[r], named[r]);
-	}
+	char path[PATH_MAX];
+	snprintf(path, sizeof(path), "%s/train.jsonl", j->folder);
+	int rc = access(path, F_OK) ? 0 : journal_read_spans(path, take_train, j, err);
+	if (!rc)
+		campaign_hangs_judge(&j->hangs, &j->out[JUDGE_HANGS]);
 	return rc;
 }
 
@@ -456,7 +375,7 @@ int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], s
 	free(j.durables);
 	free(j.backs);
 	free(j.hit);
-	free(j.cuts);
 	campaign_losses_free(&j.losses);
+	campaign_hangs_free(&j.hangs);
 	return rc;
 }

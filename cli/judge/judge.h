@@ -6,7 +6,8 @@
  *	restored    nothing older than the newest durable checkpoint was restored without a stated reason, nor older than
  *	            the newest that was replicated when a node was killed
  *	parameters  the job ended with the parameters of a run without faults
- *	hangs       each rank that was made to hang was named, and none to which nothing of the kind was done
+ *	hangs       each rank that was made to hang, or to enter another collective, was named in time, and none to which nothing of the
+ *	            kind was done
  *	left        no process is left behind
  *	losses      each spike of the loss that was made was named */
 #ifndef CKPT_CLI_JUDGE_JUDGE_H
@@ -17,13 +18,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { JUDGE_INVARIANTS = 7, JUDGE_TEXT_MAX = 256 };
+enum { JUDGE_INVARIANTS = 7, JUDGE_TEXT_MAX = 256, JUDGE_WHY_MAX = 192 };
 
 struct invariant {
 	const char *name;
 	bool held;
 	size_t looked_at; /* how much there was to judge */
 	char text[JUDGE_TEXT_MAX];
+	size_t not_due; /* how much was not judged, since what is promised of it was not due */
+	char why[JUDGE_WHY_MAX];
 };
 
 /* The folder of a campaign that has ended. An error: it cannot be judged. */

@@ -96,11 +96,13 @@ static void take_judged(struct report *r, const json_t *line)
 	json_array_foreach(json_object_get(line, "invariants"), i, one)
 	{
 		const char *name = json_string_value(json_object_get(one, "name")),
-			   *text = json_string_value(json_object_get(one, "text"));
+			   *text = json_string_value(json_object_get(one, "text")),
+			   *why = json_string_value(json_object_get(one, "why"));
 		json_array_append_new(r->invariants,
-				      json_pack("{s:s, s:b, s:I, s:s?}", "name", name ? name : "", "held",
+				      json_pack("{s:s, s:b, s:I, s:I, s:s?, s:s?}", "name", name ? name : "", "held",
 						json_is_true(json_object_get(one, "held")), "looked_at",
-						(json_int_t)line_whole(one, "looked_at"), "text", text));
+						(json_int_t)line_whole(one, "looked_at"), "not_due",
+						(json_int_t)line_whole(one, "not_due"), "why", why, "text", text));
 	}
 	r->exit_code = (int)min_u64(line_whole(line, "exit"), 255);
 }

@@ -188,18 +188,20 @@ void html_model(FILE *f, const struct report_goodput *g)
 
 void html_invariants(FILE *f, const struct report *r)
 {
-	static const char *const columns[] = {"Invariant", "Held", ">Looked at", "What was broken", NULL};
+	static const char *const columns[] = {
+		"Invariant", "Held", ">Looked at", ">Not due", "What was broken, or not due", NULL};
 	const json_t *one;
 	size_t i;
 	markup_table(f, "What was promised", columns);
 	json_array_foreach(r->invariants, i, one)
 	{
 		bool held = json_is_true(json_object_get(one, "held"));
-		const char *text = json_string_value(json_object_get(one, "text"));
+		const char *text = json_string_value(json_object_get(one, held ? "why" : "text"));
 		markup(f, "<tr>");
 		markup_cell(f, "%s", json_string_value(json_object_get(one, "name")));
 		markup(f, held ? "<td class=\"good\">yes</td>" : "<td class=\"bad\">no</td>");
 		markup_number(f, "%lu", (unsigned long)json_integer_value(json_object_get(one, "looked_at")));
+		markup_number(f, "%lu", (unsigned long)json_integer_value(json_object_get(one, "not_due")));
 		cell_words(f, text ? text : "");
 		markup(f, "</tr>\n");
 	}

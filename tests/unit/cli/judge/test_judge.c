@@ -34,7 +34,6 @@ static void setup(void)
 	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
 	store_dir(&spec, checkpoint, sizeof(checkpoint));
 	put("spans", "");
-	put("run.log", "");
 }
 
 static void teardown(void)
@@ -161,8 +160,6 @@ Test(campaign_judge, a_host_whose_clock_is_ahead_is_judged_by_the_time_of_the_jo
 #define HOST(node, ahead)                                                                                              \
 	"{\"event\":\"host\",\"node\":" node ",\"host\":\"a\",\"address\":\"::1\",\"ahead_ns\":" ahead "}\n"
 	put("node-0.spans", "");
-	put("node-0.log", "");
-	put("node-1.log", "");
 	put("node-1.spans", RECOVERY("9", "9000", "null"));
 	cr_expect_str_eq(judge(NODES HOST("0", "8000") HOST("1", "0") DURABLE("10") END), "restored ");
 	cr_expect_str_eq(judge(NODES HOST("0", "0") HOST("1", "8000") DURABLE("10") END), "", "it was before that");
@@ -202,25 +199,29 @@ Test(campaign_judge, other_parameters_are_found)
 	cr_expect_str_eq(judge("{\"event\":\"end\",\"step\":12}\n"), "parameters ");
 }
 
+#define NAMED(rank) "{\"event\":\"named\",\"node\":0,\"by\":\"launcher\",\"rank\":" rank ",\"wall_ns\":6000}\n"
+
 Test(campaign_judge, a_hang_that_nobody_named_is_found)
 {
 	cr_expect_str_eq(judge(FAULT("absent", "1") END), "hangs ");
-	put("run.log", "ckpt run: rank 0 hangs: no heartbeat\n");
-	cr_expect_str_eq(judge(FAULT("absent", "1") END), "hangs ", "another one was");
-	put("run.log", "ckpt run: rank 1 hangs: no heartbeat\n");
-	cr_expect_str_eq(judge(FAULT("absent", "1") END), "");
-	cr_expect_str_eq(judge(FAULT("absent", "1") FAULT("absent", "1") END), "hangs ", "it was, once");
-	put("run.log", "ckpt run: rank 1 runs again as process 7\n");
-	cr_expect_str_eq(judge(FAULT("absent", "1") END), "hangs ", "that it runs names no hang");
-	cr_expect_str_eq(judge(FAULT("kill", "1") END), "");
+	cr_expect_str_eq(judge(NAMED("0") FAULT("absent", "1") END), "hangs ", "another one was");
+	cr_expect_str_eq(judge(NAMED("1") FAULT("absent", "1") END), "");
+	cr_expect_eq(found[4].looked_at, 1);
+	cr_expect_str_eq(judge(NAMED("1") END), "hangs ", "nothing was done to it");
 }
 
-Test(campaign_judge, a_rank_that_was_named_though_nothing_was_done_to_it_is_found)
+Test(campaign_judge, who_was_in_another_collective_is_told_by_the_log_of_the_trainer)
 {
-	put("run.log", "ckpt run: rank 1 hangs: no heartbeat\nckpt run: rank 0 hangs: no heartbeat\n");
-	cr_expect_str_eq(judge(FAULT("absent", "1") END), "hangs ");
-	cr_expect_str_eq(judge(FAULT("absent", "1") FAULT("kill", "0") END), "hangs ");
-	cr_expect_str_eq(judge(FAULT("absent", "1") FAULT("never-ends", "0") END), "");
+	cr_expect_str_eq(judge(FAULT("mismatch", "1") END), "hangs ");
+	put("train.jsonl",
+	    "{\"event\":\"recovery\",\"rank\":0,\"at_ns\":6000,\"left\":\"mismatch: rank 1 was in a #7 of 4 "
+	    "bytes; 3 ranks in b #7 of 4 bytes\"}\n");
+	cr_expect_str_eq(judge(FAULT("mismatch", "1") END), "");
+	put("node-0.spans", "");
+	put("node-1.spans", "");
+#define TWO "{\"event\":\"begin\",\"nodes\":2,\"ranks\":4}\n"
+#define AHEAD "{\"event\":\"host\",\"node\":0,\"host\":\"a\",\"address\":\"::1\",\"ahead_ns\":3000}\n"
+	cr_expect_str_eq(judge(TWO AHEAD FAULT("mismatch", "1") END), "hangs ", "by the journal that was before");
 }
 
 #define LASTED(kind, from, ms)                                                                                         \
@@ -291,58 +292,15 @@ Test(campaign_judge, copies_end_with_the_nodes_and_what_is_durable_does_not)
 
 Test(campaign_judge, every_node_of_several_is_judged)
 {
-	static const char *const files[] = {"node-0.spans", "node-0.log", "node-1.spans", "node-1.log"};
-	for (size_t i = 0; i < 4; i++)
+	static const char *const files[] = {"node-0.spans", "node-1.spans"};
+	for (size_t i = 0; i < 2; i++)
 		put(files[i], "");
 	put("spans", RECOVERY("9", "9000", "null"));
 	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") END), "", "that is no file of a node");
 	put("node-1.spans", RECOVERY("9", "9000", "null"));
 	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") END), "restored ");
-	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") FAULT("absent", "3") END), "restored hangs ");
-	put("node-1.log", "ckpt run: rank 3 hangs: no heartbeat\n");
 	put("node-1.s", "");
-	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") FAULT("absent", "3") END), "restored left ");
-}
-
-#define NAMED "ckpt run: rank 1 hangs: no heartbeat\n" /* 37 bytes */
-#define LOG(event, bytes, ms) "{\"event\":\"" event "\",\"node\":0,\"log_bytes\":" bytes ",\"for_ms\":" ms "}\n"
-#define HANG "{\"event\":\"begin\",\"nodes\":2,\"hang_ms\":4000}\n"
-
-Test(campaign_judge, a_rank_that_waits_for_a_node_that_is_cut_off_does_not_hang)
-{
-	put("node-0.spans", "");
-	put("node-1.spans", "");
-	put("node-1.log", "");
-	put("node-0.log", NAMED);
-	cr_expect_str_eq(judge(HANG END), "hangs ");
-	cr_expect_str_eq(judge(HANG LOG("cut", "0", "9000") LOG("joined", "37", "9000") END), "");
-	cr_expect_str_eq(judge(HANG LOG("cut", "0", "1000") LOG("joined", "37", "1000") END), "hangs ",
-			 "it was not cut off for that long");
-	cr_expect_str_eq(judge(HANG LOG("cut", "37", "9000") LOG("joined", "50", "9000") END), "hangs ",
-			 "it was named before");
-	cr_expect_str_eq(judge(HANG FAULT("absent", "1") LOG("cut", "0", "9000") LOG("joined", "37", "9000") END),
-			 "hangs ", "it is not named for what was done to it");
-	put("node-0.log", NAMED NAMED);
-	cr_expect_str_eq(judge(HANG LOG("cut", "0", "9000") LOG("joined", "37", "9000") END), "hangs ",
-			 "it was named behind that");
-	cr_expect_str_eq(judge(HANG LOG("cut", "0", "9000") STARTED("5000") LOG("joined", "74", "0") END), "",
-			 "the campaign was killed meanwhile");
-	cr_expect_str_eq(judge(HANG FAULT("absent", "1") LOG("cut", "0", "9000") LOG("joined", "37", "9000") END), "");
-}
-
-#define TIMED(event, bytes, ns)                                                                                        \
-	"{\"event\":\"" event "\",\"node\":0,\"log_bytes\":" bytes ",\"for_ms\":9000,\"wall_ns\":" ns "}\n"
-
-Test(campaign_judge, a_rank_that_hangs_while_a_node_is_cut_off_need_not_be_named)
-{
-	put("node-0.spans", "");
-	put("node-1.spans", "");
-	put("node-1.log", "");
-	put("node-0.log", NAMED);
-	cr_expect_str_eq(judge(HANG TIMED("cut", "0", "4000") TIMED("joined", "37", "6000") FAULT("absent", "1") END),
-			 "");
-	cr_expect_str_eq(judge(HANG TIMED("cut", "0", "2000") TIMED("joined", "37", "4000") FAULT("absent", "1") END),
-			 "hangs ", "it came behind that");
+	cr_expect_str_eq(judge(BEGIN("2") DURABLE("10") END), "restored left ");
 }
 
 Test(campaign_judge, a_namespace_that_somebody_has_is_left_behind)
