@@ -39,8 +39,7 @@ struct judge {
 	size_t ndurables, room;
 	uint64_t *backs; /* when faults were caused after which training itself goes back */
 	size_t nbacks, room_backs;
-	struct step_id *hit; /* steps of which a bit was flipped */
-	size_t nhit, room_hit;
+	struct damages damages;
 	struct campaign_losses losses;
 	struct campaign_hangs hangs;
 	char params[32], calm[32];
@@ -100,28 +99,6 @@ static void end_copies(struct judge *j, uint64_t wall_ns)
 			j->durables[i].until_ns = wall_ns;
 }
 
-/* In a file, or in memory from where it may be written. */
-static bool is_flip(const json_t *line)
-{
-	return is(line, "kind", "flip-file") || is(line, "kind", "flip-manifest") || is(line, "kind", "flip-sidecar") ||
-	       is(line, "kind", "flip-arena") || is(line, "kind", "flip-replica") || is(line, "kind", "disk-corrupt");
-}
-
-static int take_hit(struct judge *j, const json_t *line)
-{
-	struct step_id id;
-	const char *text = json_string_value(json_object_get(line, "text"));
-	const char *which = text ? strstr(text, "step ") : NULL;
-	if (!which || sscanf(which, "step %" SCNu64 " of epoch %" SCNu32, &id.step, &id.epoch) != 2)
-		return 0;
-	void *more = journal_grown(j->hit, j->nhit, &j->room_hit, sizeof(*j->hit));
-	if (!more)
-		return -ENOMEM;
-	j->hit = more;
-	j->hit[j->nhit++] = id;
-	return 0;
-}
-
 static int take_host(struct judge *j, const json_t *line)
 {
 	uint64_t node = journal_number(line, "node");
@@ -140,8 +117,8 @@ static int take_fault(struct judge *j, const json_t *line)
 {
 	if (!is(line, "outcome", "fired"))
 		return 0;
-	if (is_flip(line))
-		return take_hit(j, line);
+	if (damages_take(&j->damages, line))
+		return -ENOMEM;
 	if (!is(line, "kind", "nan") && !is(line, "kind", "flip"))
 		return 0;
 	void *more = journal_grown(j->backs, j->nbacks, &j->room_backs, sizeof(*j->backs));
@@ -224,7 +201,7 @@ static int judge_store(struct judge *j, struct err *err)
 	if (!rc)
 		judge_durable(j, refs, n);
 	if (!rc)
-		rc = campaign_intact(&repo, refs, n, j->hit, j->nhit, &j->out[JUDGE_INTACT], err);
+		rc = campaign_intact(&repo, refs, n, &j->damages, &j->out[JUDGE_INTACT], err);
 	repo_close(&repo);
 	return rc;
 }
@@ -374,7 +351,7 @@ int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], s
 	}
 	free(j.durables);
 	free(j.backs);
-	free(j.hit);
+	damages_free(&j.damages);
 	campaign_losses_free(&j.losses);
 	campaign_hangs_free(&j.hangs);
 	return rc;

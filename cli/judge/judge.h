@@ -2,12 +2,12 @@
  * Nothing here asks a daemon, or uses what the campaign remembers.
  *
  *	durable     what was said to be on storage is there, committed
- *	intact      what is there reads back as it was written, but for what was damaged on purpose
+ *	intact      what is there reads back as it was written, but for what was damaged on purpose; and that is found
  *	restored    nothing older than the newest durable checkpoint was restored without a stated reason, nor older than
  *	            the newest that was replicated when a node was killed
  *	parameters  the job ended with the parameters of a run without faults
- *	hangs       each rank that was made to hang, or to enter another collective, was named in time, and none to which nothing of the
- *	            kind was done
+ *	hangs       each rank that was made to hang, or to enter another collective, was named in time, and none to which
+ *	            nothing of the kind was done
  *	left        no process is left behind
  *	losses      each spike of the loss that was made was named */
 #ifndef CKPT_CLI_JUDGE_JUDGE_H

@@ -79,66 +79,6 @@ Test(campaign_judge, what_was_durable_and_is_gone_is_found)
 	cr_expect(strstr(found[0].text, "step 11"), "%s", found[0].text);
 }
 
-static void data_file(const char *of, char path[SCRATCH_MAX + 400])
-{
-	struct dirent *e;
-	DIR *dir = opendir(of);
-	cr_assert(dir);
-	while ((e = readdir(dir)) && !strstr(e->d_name, ".safetensors"))
-		;
-	cr_assert(e);
-	snprintf(path, SCRATCH_MAX + 400, "%s/%s", of, e->d_name);
-	closedir(dir);
-}
-
-/* A bit of the last byte of a file of data. */
-static void damage(void)
-{
-	char path[SCRATCH_MAX + 400];
-	data_file(checkpoint, path);
-	FILE *f = fopen(path, "r+");
-	cr_assert(f && !fseek(f, -1, SEEK_END));
-	int c = fgetc(f);
-	cr_assert(!fseek(f, -1, SEEK_END) && fputc(c ^ 1, f) >= 0 && !fclose(f));
-}
-
-#define FLIPPED(kind, what, step)                                                                                      \
-	"{\"event\":\"fault\",\"index\":0,\"kind\":\"" kind                                                            \
-	"\",\"rank\":0,\"outcome\":\"fired\",\"text\":\"bit 0 of byte 9 of " what "step " step                         \
-	" of epoch 1 flipped\"}\n"
-
-Test(campaign_judge, what_is_damaged_without_a_fault_is_found)
-{
-	cr_expect_str_eq(judge(DURABLE("10") END), "");
-	cr_expect_eq(found[1].looked_at, 1);
-	damage();
-	cr_expect_str_eq(judge(DURABLE("10") END), "intact ");
-	cr_expect(strstr(found[1].text, "step 10 of epoch 1 is damaged"), "%s", found[1].text);
-	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-file", "x.safetensors of ", "11") END), "intact ",
-			 "another one");
-	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-file", "x.safetensors of ", "10") END), "");
-	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-arena", "rank 1's ", "10") END), "",
-			 "before it was written");
-	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("kill", "", "10") END), "intact ");
-}
-
-/* One file in both: a tensor that training does not change. */
-Test(campaign_judge, what_has_a_file_that_was_damaged_in_another_step_is_damaged_by_that)
-{
-	char root[SCRATCH_MAX + 64], other[SCRATCH_MAX + 64], path[SCRATCH_MAX + 400], link_path[SCRATCH_MAX + 400];
-	snprintf(root, sizeof(root), "%s/store", folder);
-	struct store_spec spec = {.root = root, .job = "campaign", .id = {11, 1}, .rows = 6, .cols = 5};
-	cr_assert_eq(store_make(&spec, &err), 0, "%s", err.text);
-	store_dir(&spec, other, sizeof(other));
-	damage();
-	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-file", "x.safetensors of ", "11") END), "intact ",
-			 "each has its own");
-	data_file(checkpoint, path);
-	data_file(other, link_path);
-	cr_assert(!unlink(link_path) && !link(path, link_path));
-	cr_expect_str_eq(judge(DURABLE("10") FLIPPED("flip-file", "x.safetensors of ", "11") END), "");
-}
-
 Test(campaign_judge, what_is_older_than_the_newest_durable_needs_a_reason)
 {
 	put("spans", RECOVERY("9", "9000", "null"));
