@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #define ASK_NS (5 * CLOCK_NS_PER_S)
-#define DRAIN_MS 90000 /* until a save, and all are at work again elsewhere */
 enum { LOST_MAX = WIRE_REASON_MAX + 8, NEXT_MAX = 128 };
 
 /* One of them. */
@@ -57,7 +56,7 @@ static bool is_spike(const struct caused *one)
 static void set_deadline(const struct group *g, struct caused *one)
 {
 	uint64_t cut_ms = is_cut(g) ? g->one[0].fault->for_ms : 0;
-	uint64_t drain_ms = is_drain(one) ? DRAIN_MS : 0;
+	uint64_t drain_ms = is_drain(one) ? one->fault->entry->expected_ms : 0;
 	one->q.deadline = clock_deadline(
 		(one->fault->entry->fires_ms + one->fault->for_ms + cut_ms + drain_ms) * CLOCK_NS_PER_MS + 2 * ASK_NS);
 }
@@ -273,6 +272,8 @@ static void look(struct campaign *c, struct caused *one)
 		if (*err.text)
 			snprintf(one->result.text, sizeof(one->result.text), "%s", err.text);
 	}
+	if (is_spike(one) && one->result.outcome == FAULT_FIRED) /* until it is named */
+		one->q.deadline = clock_deadline(one->fault->entry->expected_ms * CLOCK_NS_PER_MS);
 	if (one->result.outcome != FAULT_PENDING)
 		one->ms = (double)(clock_now() - one->from) / 1e6;
 }

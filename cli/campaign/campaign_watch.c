@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define ASK_NS (5 * CLOCK_NS_PER_S)
-#define READY_NS (180 * CLOCK_NS_PER_S) /* until the job is at work (again) */
+#define READY_NS (FAULT_AT_WORK_MS * CLOCK_NS_PER_MS)
 
 bool campaign_is_elastic(const struct campaign *c)
 {
@@ -216,8 +216,8 @@ int campaign_await_work(struct campaign *c, struct step_id after)
 			return code;
 		if (clock_now() >= deadline)
 			return cli_fail(c->cli, EXIT_FAILED,
-					"the job did not come back to work within 180 s; see the logs in %s",
-					c->folder);
+					"the job did not come back to work within %d s; see the logs in %s",
+					FAULT_AT_WORK_MS / 1000, c->folder);
 		poll(NULL, 0, CAMPAIGN_LOOK_MS);
 	}
 }

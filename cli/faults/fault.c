@@ -26,10 +26,11 @@ static const char *time_name(enum fault_time time)
 
 static json_t *entry_json(const struct fault_entry *f)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:o, s:s, s:s, s:I}", "name", f->name, "target",
+	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:s, s:o, s:s, s:s, s:I, s:o}", "name", f->name, "target",
 			 fault_target_name(f->target), "actor", fault_actor_name(f->actor), "time", time_name(f->time),
 			 "run", f->run, "does", f->does, "needs", *f->needs ? json_string(f->needs) : json_null(),
-			 "fired", f->fired, "expected", f->expected, "fires_ms", (json_int_t)f->fires_ms);
+			 "fired", f->fired, "expected", f->expected, "fires_ms", (json_int_t)f->fires_ms, "expected_ms",
+			 f->expected_ms ? json_integer(f->expected_ms) : json_null());
 }
 
 static int list(const struct cli *cli)

@@ -6,8 +6,6 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 
-#define MORE_NS (2 * CLOCK_NS_PER_S) /* for messages, and for whoever notes it */
-
 bool hangs_is_one(const struct hang_fault *f)
 {
 	return f->entry->kind == FAULT_ABSENT || f->entry->kind == FAULT_STOP || f->entry->kind == FAULT_NEVER_ENDS ||
@@ -60,14 +58,14 @@ uint64_t hangs_next(const struct campaign_hangs *h, const struct hang_fault *f)
 	return next;
 }
 
-static uint64_t patience(const struct campaign_hangs *h)
+static uint64_t patience(const struct campaign_hangs *h, const struct hang_fault *f)
 {
-	return h->hang_ns + h->hang_ns / 2 + (h->nodes > 1 ? h->peer_ns : 0) + MORE_NS;
+	return h->hang_ns + h->hang_ns / 2 + (h->nodes > 1 ? h->peer_ns : 0) + f->entry->expected_ms * CLOCK_NS_PER_MS;
 }
 
-static uint64_t after_away(const struct campaign_hangs *h, uint64_t from, uint64_t to)
+static uint64_t after_away(const struct campaign_hangs *h, const struct hang_fault *f, uint64_t from, uint64_t to)
 {
-	return to + (to - from) + h->peer_ns / 2 + patience(h);
+	return to + (to - from) + h->peer_ns / 2 + patience(h, f);
 }
 
 /* Of two ranks that hang one is named first: it is replaced, and then all wait for the other one. */
@@ -83,26 +81,26 @@ static uint64_t put_off(const struct campaign_hangs *h, const struct hang_fault 
 	for (size_t i = 0; i < h->nfaults; i++) {
 		const struct hang_fault *x = &h->faults[i];
 		if (came_with(f, x) && silences_node(x->entry) && x->from < due)
-			now = max_u64(now, after_away(h, x->from, max_u64(x->to, x->from + x->for_ns)));
+			now = max_u64(now, after_away(h, f, x->from, max_u64(x->to, x->from + x->for_ns)));
 	}
 	for (size_t i = 0; i < h->naways; i++) {
 		const struct hang_away *a = &h->aways[i];
 		if (a->from < due && a->to > f->from && a->to != UINT64_MAX)
-			now = max_u64(now, after_away(h, a->from, a->to));
+			now = max_u64(now, after_away(h, f, a->from, a->to));
 	}
 	for (size_t i = 0; i < h->nentered; i++)
 		if (h->entered[i] > f->from && h->entered[i] < due)
-			now = max_u64(now, h->entered[i] + patience(h));
+			now = max_u64(now, h->entered[i] + patience(h, f));
 	for (size_t i = 0; i < h->nnames; i++)
 		if (ends_another(&h->names[i], f) && h->names[i].at > f->from && h->names[i].at < due)
-			now = max_u64(now, h->names[i].at + patience(h));
+			now = max_u64(now, h->names[i].at + patience(h, f));
 	return now;
 }
 
 /* What is put off beyond the next fault is not: all were at work then. */
 uint64_t hangs_due(const struct campaign_hangs *h, const struct hang_fault *f)
 {
-	uint64_t next = hangs_next(h, f), due = f->to + patience(h), was;
+	uint64_t next = hangs_next(h, f), due = f->to + patience(h, f), was;
 	do {
 		was = due;
 		due = put_off(h, f, min_u64(due, next));

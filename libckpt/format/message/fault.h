@@ -10,6 +10,10 @@ enum { FAULT_NAME_MAX = 24, FAULT_TIME_MAX_MS = 86400000 };
 /* By how much the time of day jumps, if nothing is said, and at most. */
 #define FAULT_JUMP_NS (86400 * 1000000000ull)
 #define FAULT_JUMP_MAX_S (366 * 86400)
+/* Within so long after a fault training is at work again, unless the catalogue has another time. */
+#define FAULT_AT_WORK_MS 180000
+/* A rank that hangs is named within so long after hang-timeout. */
+#define FAULT_NAMED_MS 2000
 /* By how much an operation of a slow disk is longer. */
 #define FAULT_LAG_NS (100 * 1000000ull)
 
@@ -89,6 +93,8 @@ struct fault_entry {
 	int signal;                                  /* of FAULT_BY_SIGNAL */
 	const char *does, *needs, *fired, *expected; /* one line each, no full stop; needs "": nothing */
 	uint32_t fires_ms;                           /* within so long it has fired, or it will not */
+	uint32_t
+		expected_ms; /* within so long after that, and after its time, what is expected has happened; 0: no time is promised */
 };
 
 /* In the order of the documents; kind 0 ends it. */

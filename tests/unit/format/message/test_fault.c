@@ -26,6 +26,22 @@ Test(fault, what_is_signalled_has_a_signal_and_has_a_time_to_fire)
 	}
 }
 
+/* What is found when somebody reads it, or after so many steps, has no time. */
+Test(fault, what_is_expected_has_a_time)
+{
+	static const enum fault_kind without[] = {FAULT_SLOW,        FAULT_FLIP_ARENA,   FAULT_FLIP_REPLICA,
+						  FAULT_FLIP_FILE,   FAULT_FLIP_SIDECAR, FAULT_FLIP_MANIFEST,
+						  FAULT_DISK_CORRUPT};
+	for (const struct fault_entry *f = fault_catalogue; f->kind; f++) {
+		bool has = true;
+		for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
+			has &= f->kind != without[i];
+		cr_expect_eq(f->expected_ms > 0, has, "%s", f->name);
+		cr_expect_leq(f->expected_ms, FAULT_AT_WORK_MS, "%s", f->name);
+	}
+	cr_expect_eq(fault_of(FAULT_ABSENT)->expected_ms, FAULT_NAMED_MS);
+}
+
 Test(fault, names_are_listed_as_a_sentence_has_them)
 {
 	char names[512];
