@@ -91,6 +91,31 @@ static int take_line(void *arg, const json_t *line)
 	return 0;
 }
 
+static json_t *begin_json(const struct campaign *c)
+{
+	const struct campaign_file *file = &c->file;
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = {{"seed", file->seed},
+		       {"faults", file->n},
+		       {"left_out", file->left_out},
+		       {"nodes", file->nodes},
+		       {"ranks", file->ranks},
+		       {"save_memory_every", file->memory_every},
+		       {"save_storage_every", file->storage_every},
+		       {"hang_ms", file->hang_ms},
+		       {"peer_ms", CAMPAIGN_PEER_MS},
+		       {"spares", file->spares},
+		       {"min_ranks", file->min_ranks},
+		       {"lasted_ms", file->lasted_ms},
+		       {"span_ms", campaign_file_span(file)}};
+	json_t *line = json_pack("{s:s, s:o}", "event", "begin", "file", json_text(c->cli->args[0]));
+	for (size_t i = 0; line && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		json_object_set_new(line, numbers[i].key, json_integer((json_int_t)numbers[i].value));
+	return line;
+}
+
 static int begin(struct campaign *c, bool resume)
 {
 	char path[PATH_MAX];
@@ -104,18 +129,16 @@ static int begin(struct campaign *c, bool resume)
 					: "the journal is of another campaign: seed, nodes or number of faults differ");
 	rc = journal_open(path, &c->journal, &err);
 	if (!rc && !resume)
-		rc = journal_put(&c->journal,
-				 json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "event",
-					   "begin", "file", json_text(c->cli->args[0]), "seed",
-					   (json_int_t)c->file.seed, "faults", (json_int_t)c->file.n, "left_out",
-					   (json_int_t)c->file.left_out, "nodes", (json_int_t)c->file.nodes, "ranks",
-					   (json_int_t)c->file.ranks, "save_memory_every",
-					   (json_int_t)c->file.memory_every, "save_storage_every",
-					   (json_int_t)c->file.storage_every, "hang_ms", (json_int_t)c->file.hang_ms,
-					   "peer_ms", (json_int_t)CAMPAIGN_PEER_MS, "spares",
-					   (json_int_t)c->file.spares, "min_ranks", (json_int_t)c->file.min_ranks),
-				 &err);
+		rc = journal_put(&c->journal, begin_json(c), &err);
 	return rc ? cli_fail(c->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
+}
+
+static void announce_factor(const struct campaign *c)
+{
+	double lasted = (double)c->file.lasted_ms, span = (double)campaign_file_span(&c->file);
+	if (lasted > 0 && span > 0)
+		cli_note(c->cli, "what lasted %.1f days comes in %.1f minutes: time is compressed %.0f times",
+			 lasted / 86400000, span / 60000, lasted / span);
 }
 
 static void announce(const struct campaign *c)
@@ -132,6 +155,7 @@ static void announce(const struct campaign *c)
 			 c->hosts.n          ? "hosts"
 			 : c->file.nodes > 1 ? "nodes of one machine"
 					     : "one node");
+	announce_factor(c);
 }
 
 /* ---- after it has ended -------------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LASTED_MAX_MS (10000 * 86400000ull)
 enum { LINE_BYTES_MAX = 1024, WORDS_MAX = 8, TIME_MAX_MS = 86400000, MBIT_MAX = 100000, MBIT_DEFAULT = 20 };
 enum { PERCENT_MAX = 90, PERCENT_DEFAULT = 5, DELAY_MAX_MS = 10000, DELAY_DEFAULT_MS = 50 };
 
@@ -70,6 +71,7 @@ int campaign_file_add(struct campaign_file *file, const struct campaign_fault *f
 	uint64_t at = campaign_file_draw(file), rank = campaign_file_draw(file);
 	if (!timed)
 		f->at_ms = at % file->over_ms;
+	file->drawn |= !timed;
 	if (f->entry->target != FAULT_AT_RANK)
 		f->rank = 0;
 	else if (f->rank == UINT32_MAX)
@@ -88,9 +90,9 @@ int campaign_file_add(struct campaign_file *file, const struct campaign_fault *f
 
 /* ---- words --------------------------------------------------------------------------------------------------------- */
 
-static int take_time(const struct line *l, const char *text, uint64_t *ms)
+static int take_time_to(const struct line *l, const char *text, uint64_t most, uint64_t *ms)
 {
-	static const struct setting kind = {.type = SETTING_DURATION, .min = 1, .max = TIME_MAX_MS};
+	const struct setting kind = {.type = SETTING_DURATION, .min = 1, .max = most};
 	struct value value;
 	size_t len = text ? strlen(text) : 0;
 	bool alone = !len || (text[len - 1] >= '0' && text[len - 1] <= '9'); /* without a unit */
@@ -98,6 +100,11 @@ static int take_time(const struct line *l, const char *text, uint64_t *ms)
 		return wrong(l, "a time such as 3s, 250ms or 1.5m is wanted");
 	*ms = value.number;
 	return 0;
+}
+
+static int take_time(const struct line *l, const char *text, uint64_t *ms)
+{
+	return take_time_to(l, text, TIME_MAX_MS, ms);
 }
 
 static int take_number(const struct line *l, const char *text, uint64_t least, uint64_t most, uint64_t *n)
@@ -349,11 +356,12 @@ static int take_line(const struct line *l, struct campaign_file *file)
 		return take_number(l, value, 1, 1000000000, &file->least_steps);
 	if (!strcmp(key, "hang-timeout"))
 		return take_time(l, value, &file->hang_ms);
+	if (!strcmp(key, "lasted"))
+		return take_time_to(l, value, LASTED_MAX_MS, &file->lasted_ms);
 	if (!strcmp(key, "over"))
 		return take_time(l, value, &file->over_ms);
 	return wrong(l, "seed, nodes, spares, ranks, min-ranks, save-memory-every, save-storage-every, hang-timeout, "
-			"least-steps, over, at, "
-			"with, rate or table is wanted");
+			"least-steps, over, lasted, at, with, rate or table is wanted");
 }
 
 static int split(struct line *l, char *text)
@@ -407,6 +415,12 @@ int campaign_file_read(const char *path, struct campaign_file *out, struct err *
 	if (!rc)
 		qsort(out->faults, out->n, sizeof(*out->faults), by_time);
 	return rc;
+}
+
+uint64_t campaign_file_span(const struct campaign_file *file)
+{
+	uint64_t last = file->n ? file->faults[file->n - 1].at_ms : 0;
+	return file->drawn && file->over_ms > last ? file->over_ms : last;
 }
 
 size_t campaign_file_together(const struct campaign_file *file, size_t first)

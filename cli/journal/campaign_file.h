@@ -11,6 +11,7 @@
  *	hang-timeout TIME               default 5s
  *	least-steps N                   the job must have got so far at the end; default 1
  *	over TIME                       within which faults without a time of their own are drawn; default 60s
+ *	lasted TIME                     how long that lasted which the file repeats: what it is compressed by is told; up to 10000d
  *	at TIME KIND [WHAT]             one fault
  *	with KIND [WHAT]                another one, together with that of the line before: nobody waits for the job
  *	                                between them. One of the network stands first: it lasts meanwhile
@@ -57,6 +58,7 @@ struct campaign_fault {
 
 struct campaign_file {
 	uint64_t seed, memory_every, storage_every, hang_ms, least_steps, over_ms;
+	uint64_t lasted_ms; /* 0: not said */
 	uint32_t ranks, nodes;
 	uint32_t min_ranks, spares;    /* min_ranks 0: its world stays, and each rank where it is */
 	struct campaign_fault *faults; /* in the order of their times */
@@ -64,6 +66,7 @@ struct campaign_file {
 	uint64_t left_out; /* what cannot be caused */
 	uint64_t random;   /* private */
 	size_t room;       /* private */
+	bool drawn;        /* private: the time of a fault was */
 	size_t together;   /* private: that were read last; 0: `with` must not follow */
 };
 
@@ -76,6 +79,8 @@ int campaign_file_add(struct campaign_file *file, const struct campaign_fault *f
 uint32_t campaign_file_each(const struct campaign_file *file);
 /* How many from this one on are caused together. */
 size_t campaign_file_together(const struct campaign_file *file, size_t first);
+/* Within which all faults come: `over`, if the time of one was drawn, and until the last one. */
+uint64_t campaign_file_span(const struct campaign_file *file);
 uint64_t campaign_file_draw(struct campaign_file *file);
 /* Leaves out the faults of the network, or (not 0) only those of the kind; how many. The others stay as they were drawn. */
 size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_kind only);

@@ -2,7 +2,7 @@
  * from there. What it says:
  *
  *	{"event":"begin","file":…,"seed":…,"faults":…,"left_out":…,"nodes":…,"ranks":…,"save_memory_every":…,"save_storage_every":…,
- *	 "hang_ms":…,"peer_ms":…,"spares":…,"min_ranks":…}
+ *	 "hang_ms":…,"peer_ms":…,"spares":…,"min_ranks":…,"lasted_ms":…,"span_ms":…}
  *	{"event":"started"|"at-work"|"stopped","wall_ns":…}     the job, each time that the campaign begins or goes on
  *	{"event":"daemon","node":…,"answers":…,"wall_ns":…}     it began or ceased to answer, seen every 20 to 100 ms
  *	{"event":"fault","index":…,"first":…,"kind":…,"rank":…,"node":…,"cause":…,"outcome":"fired"|"not-fired","for_ms":…,

@@ -89,6 +89,29 @@ static void print_causes(const struct report *r)
 	table_print(t);
 }
 
+double report_compression_planned(const struct report *r)
+{
+	return r->lasted_ms && r->span_ms ? (double)r->lasted_ms / (double)r->span_ms : NAN;
+}
+
+double report_compression_measured(const struct report *r)
+{
+	double ran = 1000 * (r->goodput.elapsed - r->goodput.starting);
+	return r->lasted_ms && r->ended && ran > 0 ? (double)r->lasted_ms / ran : NAN;
+}
+
+static void print_compression(const struct report *r)
+{
+	double planned = report_compression_planned(r), measured = report_compression_measured(r);
+	if (isnan(planned))
+		return;
+	out(TONE_PLAIN, "what lasted %.1f days: compressed %.0f times by the file", (double)r->lasted_ms / 86400000,
+	    planned);
+	if (!isnan(measured))
+		out(TONE_PLAIN, ", %.0f times in fact", measured);
+	out(TONE_PLAIN, "\n");
+}
+
 static void print(const struct report *r)
 {
 	const struct report_goodput *g = &r->goodput;
@@ -100,6 +123,7 @@ static void print(const struct report *r)
 		out(TONE_PLAIN, "; the model of ckpt plan says %.1f%%, and by formula %.1f%%", 100 * g->simulated,
 		    100 * g->formula);
 	out(TONE_PLAIN, "\n");
+	print_compression(r);
 	print_causes(r);
 }
 

@@ -170,6 +170,8 @@ struct report_cause {
 struct report {
 	char folder[REPORT_TEXT_MAX], file[REPORT_TEXT_MAX], node[REPORT_NAME_MAX];
 	uint64_t seed, planned, left_out, memory_every, storage_every, hang_ms;
+	uint64_t lasted_ms,
+		span_ms; /* what the file repeats, 0: it does not say; within which all faults were to come */
 	uint32_t ranks, nodes, spares; /* spares: fewer than nodes, and some of them */
 	uint64_t begin, last;          /* of all that was noted */
 	uint64_t step, durables, end_step;
@@ -196,6 +198,10 @@ struct report {
 	struct report_rank at[REPORT_RANKS_MAX];
 	struct report_goodput goodput;
 };
+
+/* By how many times the file compresses what it repeats; and the job did, which waits for itself. NAN: not known, or not yet. */
+double report_compression_planned(const struct report *report);
+double report_compression_measured(const struct report *report);
 
 /* Reads the folder, matches and counts. Free it in any case. -ENOENT, -EBADMSG: no journal of a campaign is there. */
 int report_make(const char *folder, struct report *r, struct err *err);

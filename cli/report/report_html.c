@@ -42,6 +42,9 @@ static void about(FILE *f, const struct report *r)
 		markup_text(f, "%u ranks on node %s, ", r->ranks, *r->node ? r->node : "?");
 	markup_text(f, "seed %lu; saved to memory every %lu steps, to storage every %lu.", (unsigned long)r->seed,
 		    (unsigned long)r->memory_every, (unsigned long)r->storage_every);
+	if (!isnan(report_compression_planned(r)))
+		markup_text(f, " What lasted %.1f days; the file compresses it %.0f times.",
+			    (double)r->lasted_ms / 86400000, report_compression_planned(r));
 	if (r->left_out)
 		markup_text(f, " Left out, because they cannot be caused on %s: %lu faults of its tables.",
 			    r->nodes > 1 ? "nodes of one machine" : "one node", (unsigned long)r->left_out);
@@ -89,6 +92,8 @@ static void facts(FILE *f, const struct report *r)
 		fact(f, "Goodput", "%.1f%%", 100 * r->goodput.measured);
 	fact(f, "Steps", "%lu", (unsigned long)t.steps);
 	fact(f, "Steps lost", "%lu", (unsigned long)r->steps_lost);
+	if (!isnan(report_compression_measured(r)))
+		fact(f, "Time compressed", "%.0f times", report_compression_measured(r));
 	fact(f, "Checkpoints on storage", "%lu", (unsigned long)r->durables);
 	markup(f, "</dl>\n");
 	section_end(f);

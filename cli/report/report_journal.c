@@ -16,6 +16,8 @@ static void take_begin(struct report *r, const json_t *line)
 	r->memory_every = line_whole(line, "save_memory_every");
 	r->storage_every = line_whole(line, "save_storage_every");
 	r->hang_ms = line_whole(line, "hang_ms");
+	r->lasted_ms = line_whole(line, "lasted_ms");
+	r->span_ms = line_whole(line, "span_ms");
 }
 
 static int take_time(struct report *r, const json_t *line)

@@ -39,15 +39,25 @@ static json_t *at_ms(const struct report *r, uint64_t at)
 	return at ? real(((double)at - (double)r->begin) / 1e6) : json_null();
 }
 
+/* null: the file says nothing of what it repeats. */
+static json_t *compression(const struct report *r)
+{
+	if (!r->lasted_ms)
+		return json_null();
+	return json_pack("{s:o, s:o, s:o}", "lasted_s", real((double)r->lasted_ms / 1000), "planned",
+			 real(report_compression_planned(r)), "measured", real(report_compression_measured(r)));
+}
+
 static json_t *campaign(const struct report *r)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "file",
-			 text(r->file), "node", text(r->node), "nodes", whole(r->nodes), "seed", whole(r->seed),
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o}",
+			 "file", text(r->file), "node", text(r->node), "nodes", whole(r->nodes), "seed", whole(r->seed),
 			 "ranks", whole(r->ranks), "faults", whole(r->planned), "left_out", whole(r->left_out),
 			 "save_memory_every", whole(r->memory_every), "save_storage_every", whole(r->storage_every),
-			 "hang_ms", whole(r->hang_ms), "begun_ns", whole(r->begin), "ended", r->ended, "exit",
-			 r->exit_code < 0 ? json_null() : json_integer(r->exit_code), "params", text(r->params),
-			 "calm_params", text(r->calm_params), "unreadable_lines", whole(r->unreadable));
+			 "hang_ms", whole(r->hang_ms), "compression", compression(r), "begun_ns", whole(r->begin),
+			 "ended", r->ended, "exit", r->exit_code < 0 ? json_null() : json_integer(r->exit_code),
+			 "params", text(r->params), "calm_params", text(r->calm_params), "unreadable_lines",
+			 whole(r->unreadable));
 }
 
 static json_t *totals(const struct report *r)

@@ -39,6 +39,20 @@ static int read(const char *text)
 	return campaign_file_read(path, &file, &err);
 }
 
+Test(campaign_file, what_it_repeats_lasted_so_long_and_comes_in_so_long)
+{
+	cr_assert_eq(read("over 30m\nlasted 54d\nrate kill 3\n"), 0, "%s", err.text);
+	cr_expect_eq(file.lasted_ms, 54 * 86400000ull);
+	cr_expect_eq(campaign_file_span(&file), 1800000);
+	cr_assert_eq(read("over 30m\nat 40m kill\nat 3s kill\n"), 0, "%s", err.text);
+	cr_expect_eq(file.lasted_ms, 0);
+	cr_expect_eq(campaign_file_span(&file), 2400000, "no time was drawn");
+	cr_assert_eq(read("over 30m\nat 3s kill\n"), 0, "%s", err.text);
+	cr_expect_eq(campaign_file_span(&file), 3000);
+	cr_expect_eq(read("lasted 54\nrate kill 3\n"), -EINVAL);
+	cr_expect_eq(read("lasted 10001d\nrate kill 3\n"), -EINVAL);
+}
+
 Test(campaign_file, reads_faults_in_the_order_of_their_times)
 {
 	cr_assert_eq(read("# nothing\nseed 7\nranks 4\nover 10s\n\nat 9s kill rank=3\nat 1s slow rank=any for=20ms # "

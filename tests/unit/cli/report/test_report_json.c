@@ -30,6 +30,29 @@ Test(report_json, an_empty_campaign_has_a_whole_document)
 	json_decref(doc);
 }
 
+Test(report_json, by_how_much_time_is_compressed_is_told_of_the_file_and_of_the_job)
+{
+	put("journal", "{\"event\":\"begin\",\"ranks\":2,\"lasted_ms\":60000,\"span_ms\":3000}");
+	put_time("started", 0);
+	put_start(0, 1, 1000, 1000);
+	put_time("stopped", 7000);
+	put("journal", "{\"event\":\"end\",\"step\":9}");
+	json_t *doc = document(), *is = json_object_get(json_object_get(doc, "campaign"), "compression");
+	cr_expect_float_eq(json_real_value(json_object_get(is, "lasted_s")), 60, 1e-9);
+	cr_expect_float_eq(json_real_value(json_object_get(is, "planned")), 20, 1e-9);
+	cr_expect_float_eq(json_real_value(json_object_get(is, "measured")), 10, 1e-9, "%f",
+			   json_real_value(json_object_get(is, "measured")));
+	json_decref(doc);
+}
+
+Test(report_json, what_repeats_nothing_is_not_compressed)
+{
+	put_begin(2);
+	json_t *doc = document();
+	cr_expect(json_is_null(json_object_get(json_object_get(doc, "campaign"), "compression")));
+	json_decref(doc);
+}
+
 Test(report_json, faults_and_recoveries_point_at_each_other)
 {
 	put_begin(2);
