@@ -5,6 +5,7 @@
 #include "control/membership.h"
 #include "coordinator/assignment.h"
 #include "fleet.h"
+#include "format/files/marks.h"
 #include "net_sim.h"
 #include "registry_sim.h"
 
@@ -205,6 +206,16 @@ static void go_on(uint64_t ns)
 		fleet_go_on(1);
 }
 
+/* The epoch on record is the one that all are in. A later one may be, that nobody was told of. */
+static bool is_on_record(const struct fleet_node *c)
+{
+	struct begun last;
+	struct err err;
+	bool is = !election_last_begun(&c->daemon.control, FLEET_JOB, &last, &err) && last.id.epoch == fleet.told;
+	begun_free(&last);
+	return is;
+}
+
 /* The world does not change, nor is it about to: else ranks wait for the next plan, which is to be on record. */
 static bool is_calm(void)
 {
@@ -212,7 +223,8 @@ static bool is_calm(void)
 	struct membership_view v;
 	const struct fleet_node *c = fleet_coordinator();
 	struct coord_view coord = c ? host_view(&c->daemon.control, FLEET_JOB) : (struct coord_view){0};
-	if (!c || fleet.stopped || coord.resuming || coord.epoch != fleet.told || coord.entered != fleet.told)
+	if (!c || fleet.stopped || coord.resuming || coord.epoch != fleet.told || coord.entered != fleet.told ||
+	    !is_on_record(c))
 		return false;
 	fleet_each(r) if (r->alive && (!r->restored || r->epoch != fleet.told)) return false;
 	return !membership_next(&c->daemon.control, &at, &v) ||
