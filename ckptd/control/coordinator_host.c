@@ -284,6 +284,13 @@ bool host_writes(const struct control *control, const char *job, const char *nam
 
 /* ---- reports --------------------------------------------------------------------------------------------------- */
 
+/* What it has is of a plan that it has forgotten: whether all come who are in the epoch that may go on does not depend on it. */
+static bool follows_no_plan(const struct coordinator_host *host, const struct peer_node_join *m)
+{
+	return host && host->spread && !m->plan && host->plan_recorded > host->end.plan &&
+	       coord_view(host->coord).resuming;
+}
+
 void host_report(struct control *control, uint32_t node, bool spread, const struct peer_report *r)
 {
 	struct err err = {{0}};
@@ -308,6 +315,8 @@ void host_report(struct control *control, uint32_t node, bool spread, const stru
 		return; /* it asks again, for as long as those may come that are still at work */
 	if (r->type == PEER_NODE_JOIN) {
 		int rc = host_open(control, r->job, r->node_join.world, spread, r->node_join.plan, &err);
+		if (!rc && follows_no_plan(host_find(control, r->job), &r->node_join))
+			return; /* it is told the one that holds as soon as its launcher offers something */
 		if (!rc)
 			rc = membership_node_joins(control, r->job, node, r->node_join.nranks, &err);
 		if (rc) {
