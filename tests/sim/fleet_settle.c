@@ -22,9 +22,9 @@ void fleet_mend(void)
 	registry_mend();
 	for (unsigned n = 0; n < fleet.n; n++)
 		fleet.nodes[n].frozen_ns = 0;
-	for (unsigned a = 0; a < fleet.n; a++)
-		for (unsigned b = 0; b < fleet.n; b++)
-			fleet_cut(a, b, false);
+	for (unsigned a = 0; a < FLEET_NUMBERS; a++) /* also of those that a node has yet to be given */
+		for (unsigned b = 0; b < FLEET_NUMBERS; b++)
+			net_sim_cut(a, b, false);
 	if (fleet.elastic)
 		elastic_mend();
 	fleet.quiescing = true;
