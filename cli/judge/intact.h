@@ -1,4 +1,5 @@
-/* Whether what is in the store of a campaign reads back as it was written; and whether each bit that was flipped on purpose was found there. */
+/* Whether what is in the store of a campaign reads back as it was written, and whether each bit that was flipped on
+ * purpose was found there. */
 #ifndef CKPT_CLI_JUDGE_INTACT_H
 #define CKPT_CLI_JUDGE_INTACT_H
 
