@@ -96,10 +96,11 @@ static uint32_t suspects(const struct launch *launch, struct suspect all[WIRE_LO
 	return n;
 }
 
-/* It differs from the others here, or is in no collective although it tells of them: it is not one that waits for a rank of another node. */
-static bool is_known(const struct suspect *all, uint32_t n, const struct suspect *s)
+/* It is stopped, or in no collective although it tells of them: it is not one that waits for a rank of another node.
+ * Ranks of one node that wait for the same one may be in different collectives: some have come further before. */
+static bool is_known(const struct suspect *s)
 {
-	return s->stopped || (!s->is.in_collective && s->is.since_ns) || culprit_stands_out(all, n, s);
+	return s->stopped || (!s->is.in_collective && s->is.since_ns);
 }
 
 static bool is_within_patience(const struct launch *launch, uint64_t now)
@@ -118,10 +119,9 @@ static bool is_daemon_silent(const struct launch *launch)
  * judged by the ranks of all nodes, which may take longer than the time here: it measures by the job's steps. If it
  * names nobody, they wait as long again before they kill one of theirs. On a busy machine the look before may have been
  * missed: then it is made up for in half of that time, so that the rank that hangs is killed first. */
-static bool is_spared(struct launch *launch, const struct suspect *all, uint32_t n, const struct suspect *s,
-		      uint64_t now)
+static bool is_spared(struct launch *launch, const struct suspect *s, uint64_t now)
 {
-	bool known = is_known(all, n, s);
+	bool known = is_known(s);
 	if (now < due_after(launch, launch->options.hang_ns)) {
 		launch->hang_looked_ns = now;
 		launch->hang_known_ns = known ? s->is.beat_ns : 0;
@@ -154,7 +154,7 @@ static const struct suspect *who_hangs(struct launch *launch, const struct suspe
 		}
 	}
 	const struct suspect *s = culprit_find(all, n, now - launch->options.hang_ns / 2);
-	return s && launch->options.nodes > 1 && is_spared(launch, all, n, s, now) ? NULL : s;
+	return s && launch->options.nodes > 1 && is_spared(launch, s, now) ? NULL : s;
 }
 
 void hang_tick(struct launch *launch, uint64_t now)

@@ -10,31 +10,41 @@
 #define S CLOCK_NS_PER_S
 
 static struct launch launch;
-static struct launch_rank ranks[1];
-static struct arena_head *head;
+static struct launch_rank ranks[2];
+static struct arena_head *head, *second;
 
-/* A rank of a job on one node, which has given its last heartbeat at 100 s. */
-static void setup(void)
+/* A rank that has given its last heartbeat at 100 s. */
+static struct arena_head *add(uint32_t rank)
 {
-	struct wire_arena_of m = {.rank = 0, .size = ARENA_HEAD};
+	struct wire_arena_of m = {.rank = rank, .size = ARENA_HEAD};
 	struct err err = {""};
 	int fd = memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	cr_assert_eq(ftruncate(fd, ARENA_HEAD), 0);
-	head = mmap(NULL, sizeof(*head), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	cr_assert_neq(head, MAP_FAILED);
+	struct arena_head *made = mmap(NULL, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	cr_assert_neq(made, MAP_FAILED);
 	cr_assert_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	cr_assert_eq(held_take(&launch.held, &m, fd, &err), 0, "%s", err.text);
+	ranks[rank] = (struct launch_rank){.id = rank, .stand = RANK_RUNNING};
+	ranks[rank].proc.started_ns = 90 * S;
+	made->flight.beat_ns = 100 * S;
+	return made;
+}
+
+/* A job of one rank, on one node. */
+static void setup(void)
+{
 	launch = (struct launch){.ranks = ranks, .options = {.hang_ns = 8 * S, .nodes = 1}, .nranks = 1};
 	launch.link.heard_ns = UINT64_MAX; /* its daemon answers */
 	held_init(&launch.held);
-	cr_assert_eq(held_take(&launch.held, &m, fd, &err), 0, "%s", err.text);
-	ranks[0] = (struct launch_rank){.stand = RANK_RUNNING};
-	launch.ranks[0].proc.started_ns = 90 * S;
-	head->flight.beat_ns = 100 * S;
+	head = add(0);
+	second = NULL;
 }
 
 static void teardown(void)
 {
 	munmap(head, sizeof(*head));
+	if (second)
+		munmap(second, sizeof(*second));
 	held_free(&launch.held);
 	sink_free(&launch.err);
 }
@@ -136,6 +146,19 @@ Test(launch_hang, before_the_daemon_has_judged_nobody_is_killed_who_may_wait_for
 {
 	of_two_nodes(true);
 	name(3, ARENA_NOBODY); /* that was another epoch */
+	uint64_t killed = looked_until_killed();
+	cr_expect(killed >= 164 * S && killed <= 180 * S, "at %lu s", killed / S);
+}
+
+/* One of them has come a collective further before both wait for a rank of another node. */
+Test(launch_hang, nor_is_one_that_is_not_where_the_other_ranks_of_its_node_are)
+{
+	of_two_nodes(true);
+	second = add(1);
+	launch.nranks = 2;
+	second->flight = head->flight;
+	head->flight.coll_seq = 30;
+	second->flight.coll_seq = 31;
 	uint64_t killed = looked_until_killed();
 	cr_expect(killed >= 164 * S && killed <= 180 * S, "at %lu s", killed / S);
 }
