@@ -92,7 +92,7 @@ static void coordination(void)
 	struct peer_compare ask = {id, 0x123456789abcdef1, 64, 65};
 	static const char pieces[] = "two pieces, of sixteen bytes ea.",
 			  run[20] = {2, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2};
-	REPORT(PEER_NODE_JOIN, .node_join = {4, 2, 1, 3, id, true, true, {1, COMMAND_HALT_AFTER, 0}});
+	REPORT(PEER_NODE_JOIN, .node_join = {4, 2, 1, 3, id, true, true, false, {1, COMMAND_HALT_AFTER, 0}});
 	REPORT(PEER_LEAVE, .leave = PEER_RANKS_FINISHED);
 	REPORT(PEER_REACHED, .save = {.id = id, .level = LEVEL_CAPTURED});
 	REPORT(PEER_FAILED, .save = {.id = id, .rc = -EIO, .text = "the disk"});
