@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from operator import attrgetter, is_
 from typing import Any
@@ -38,6 +39,51 @@ class _Held:
 
 def _number(value: float) -> torch.Tensor:
     return torch.tensor(value, dtype=torch.float64 if type(value) is float else torch.int64)
+
+
+def _fits(t: torch.Tensor, into: torch.Tensor) -> bool:
+    """Whether a copy loses nothing. What has become another type fits as a single number, if it is the same number in both."""
+    if t.dtype is into.dtype or t.dim():
+        return t.dtype is into.dtype
+    a, b = t.item(), t.to(into.dtype).item()
+    return a == b or (a != a and b != b)
+
+
+def _fill(entry: Entry, buffer: torch.Tensor) -> None:
+    """Copies what stands there now into what is saved in its place."""
+    value: Any = entry.holder.get(entry.key)
+    if not is_number(value) and not isinstance(value, torch.Tensor):
+        return
+    t = _number(value) if is_number(value) else value.detach()
+    if t.shape != buffer.shape or hasattr(t, "device_mesh") or not _fits(t, buffer):
+        raise _has_become(entry, buffer)
+    buffer.copy_(t)
+
+
+def _give_back(entry: Entry, buffer: torch.Tensor) -> None:
+    """Puts what was restored into a copy where it belongs: as the type that stands there now, unless that would change the number."""
+    value: Any = entry.holder.get(entry.key)
+    if is_number(value):
+        entry.holder[entry.key] = _as(type(value), buffer.item())
+    elif isinstance(value, torch.Tensor) and _fits(buffer, value):
+        value.copy_(buffer)
+    elif isinstance(value, torch.Tensor):
+        entry.holder[entry.key] = buffer.to(value.device, copy=True)
+
+
+def _as(kind: type, number: Any) -> Any:
+    with contextlib.suppress(ValueError, OverflowError):  # of infinity and NaN as an int
+        if kind(number) == number:
+            return kind(number)
+    return number
+
+
+def _said(value: Any) -> str:
+    return f"{value.dtype} {tuple(value.shape)}".removeprefix("torch.") if isinstance(value, torch.Tensor) else f"the number {value}"
+
+
+def _has_become(entry: Entry, registered: torch.Tensor) -> Unsaveable:
+    return Unsaveable(f"{entry.name} is {_said(entry.value)} now, which has no place in what is registered: {_said(registered)}")
 
 
 class Held:
@@ -93,6 +139,9 @@ class Held:
         self.source.complete()
         if not self._is_same():
             self._look_again()
+        for entry, buffer in self._copies:
+            if isinstance(value := entry.holder.get(entry.key), torch.Tensor) and value.shape != buffer.shape:
+                raise _has_become(entry, buffer)
 
     # ---- before a save
 
@@ -108,18 +157,19 @@ class Held:
             self._look_again()
         with torch.no_grad():
             for entry, buffer in self._copies:
-                if entry.key in entry.holder:
-                    buffer.copy_(_number(entry.value) if is_number(entry.value) else entry.value)
+                _fill(entry, buffer)
 
     def _look_again(self) -> None:
         for entry in self.source.entries():
             held = self._held.get(entry.name)
             if held is None:
                 self._is_new(entry)
+                continue
+            if held.buffer is None and is_number(entry.value):
+                self._becomes_a_copy(held, entry)
             elif held.buffer is None:
-                self._move(held, entry)
-            if held is not None:
-                held.entry = entry
+                self._move(held, entry, entry.value)
+            held.entry = entry
         self._watch()
 
     def _is_new(self, entry: Entry) -> None:
@@ -127,8 +177,17 @@ class Held:
         if not hasattr(self.source, "optimizer"):
             raise Unsaveable(f"{entry.name} was not there when the state was registered: make it before the first restore()")
 
-    def _move(self, held: _Held, entry: Entry) -> None:
-        layouts = layouts_of(entry.name, entry.value, self.place, self.world)
+    def _becomes_a_copy(self, held: _Held, entry: Entry) -> None:
+        """A number takes the place of a tensor."""
+        was = held.layouts[0].local
+        if len(held.layouts) > 1 or was.dim():
+            raise _has_become(entry, was)
+        buffer = torch.empty_like(was)
+        self._move(held, entry, buffer)
+        held.buffer = buffer
+
+    def _move(self, held: _Held, entry: Entry, value: torch.Tensor) -> None:
+        layouts = layouts_of(entry.name, value, self.place, self.world)
         for old, new in zip(held.layouts, layouts):
             if (old.shape, old.dtype, len(old.pieces)) != (new.shape, new.dtype, len(new.pieces)):
                 raise Unsaveable(f"{new.name} is {new.dtype} {new.shape} in {len(new.pieces)} pieces now; registered is {old.dtype} {old.shape} in "
@@ -147,9 +206,4 @@ class Held:
         """Puts back what was restored into a copy."""
         with torch.no_grad():
             for entry, buffer in self._copies:
-                if entry.key not in entry.holder:
-                    continue
-                if is_number(entry.value):
-                    entry.holder[entry.key] = type(entry.value)(buffer.item())
-                else:
-                    entry.value.copy_(buffer)
+                _give_back(entry, buffer)
