@@ -50,6 +50,10 @@ class Zero(Source):
         self.places |= {f"{name}.{key}": Flat(tuple(p.shape), there.start) for key in holder}
         return [Entry(f"{name}.{key}", holder, key) for key in holder]
 
+    def absent(self) -> set[str]:
+        """Before the first step it is all but the parameters: what is saved then are the zeros of :meth:`prepare`, with which that step begins."""
+        return set() if self.optimizer_of.state else {name for name in self.registered if not name.endswith(".fp32")}
+
     def volatile(self) -> bool:
         """The first step makes the state of the optimizer anew, where nothing was restored."""
         return True

@@ -114,11 +114,13 @@ class Contents:
         return {**tensors, **(tree if isinstance(tree, dict) else {})}
 
     def _optimizer(self, part: str, tree: Mapping[str, Any], tensors: Mapping[str, Any]) -> dict[str, Any]:
-        """As get_optimizer_state_dict gives it: by names of parameters."""
+        """As get_optimizer_state_dict gives it: by names of parameters. Of one that had no state the tensors are what its memory held before."""
         state: dict[str, dict[str, Any]] = {}
+        absent = set(tree["absent"])
         for name, t in tensors.items():
             parameter, _, key = name.removeprefix("state.").rpartition(".")
-            state.setdefault(parameter, {})[key] = t
+            if parameter not in absent:
+                state.setdefault(parameter, {})[key] = t
         for parameter, rest in tree["rest"].items():
             state.setdefault(parameter, {}).update(rest)
         return {"state": state, "param_groups": [dict(g) | names for g, names in zip(tree["groups"], self._names(part, tree))]}

@@ -53,7 +53,7 @@ def _fill(entry: Entry, buffer: torch.Tensor) -> None:
     """Copies what stands there now into what is saved in its place."""
     value: Any = entry.holder.get(entry.key)
     if not is_number(value) and not isinstance(value, torch.Tensor):
-        return
+        raise _gone(entry.name)
     t = _number(value) if is_number(value) else value.detach()
     if t.shape != buffer.shape or hasattr(t, "device_mesh") or not _fits(t, buffer):
         raise _has_become(entry, buffer)
@@ -86,6 +86,10 @@ def _has_become(entry: Entry, registered: torch.Tensor) -> Unsaveable:
     return Unsaveable(f"{entry.name} is {_said(entry.value)} now, which has no place in what is registered: {_said(registered)}")
 
 
+def _gone(name: str) -> Unsaveable:
+    return Unsaveable(f"{name} is registered, and is no longer part of the state: put it back, or make a Checkpointer of the state as it is now")
+
+
 class Held:
     """The registered state of one source."""
 
@@ -94,7 +98,8 @@ class Held:
         self._held: dict[str, _Held] = {}
         for entry in source.entries():
             self._register(entry)
-        source.registered = set(self._held)
+        source.registered = self._here = set(self._held)
+        self._gone: list[str] = []  # what the state has no longer, and no document says so
         self._watch()
 
     def types(self) -> dict[str, str]:
@@ -117,7 +122,8 @@ class Held:
 
     def _watch(self) -> None:
         """Notes who holds what, so that a look is enough to see that nothing has moved."""
-        live = [h for h in self._held.values() if h.buffer is None and h.entry.key in h.entry.holder]
+        here = [h for name, h in self._held.items() if name in self._here]
+        live = [h for h in here if h.buffer is None]
         links = [(h.entry.holder, h.entry.key, h.entry.value) for h in live] + self.source.links()
         self._holders, self._keys, self._expected = ([link[i] for link in links] for i in range(3))
         tensors = self._expected[:len(live)]
@@ -128,7 +134,7 @@ class Held:
         self._watched = self.source.watched()
         self._sized = list({id(h.entry.holder): h.entry.holder for h in self._held.values()}.values())
         self._sizes = list(map(len, self._sized))
-        self._copies = [(h.entry, h.buffer) for h in self._held.values() if h.buffer is not None]
+        self._copies = [(h.entry, h.buffer) for h in here if h.buffer is not None]
 
     # ---- before a restore
 
@@ -153,15 +159,18 @@ class Held:
 
     def refresh(self) -> None:
         """Looks whether all is where it was, and gives what has moved its new address. Raises :class:`Unsaveable`."""
-        if self.source.volatile() or not self._is_same():
+        if self.source.volatile() or self._gone or not self._is_same():
             self._look_again()
+        if self._gone:
+            raise _gone(self._gone[0])
         with torch.no_grad():
             for entry, buffer in self._copies:
                 _fill(entry, buffer)
 
     def _look_again(self) -> None:
-        for entry in self.source.entries():
-            held = self._held.get(entry.name)
+        found = {entry.name: entry for entry in self.source.entries()}
+        for name, entry in found.items():
+            held = self._held.get(name)
             if held is None:
                 self._is_new(entry)
                 continue
@@ -170,6 +179,8 @@ class Held:
             elif held.buffer is None:
                 self._move(held, entry, entry.value)
             held.entry = entry
+        self._here = self._held.keys() & found.keys()
+        self._gone = sorted(self._held.keys() - found.keys() - self.source.absent())
         self._watch()
 
     def _is_new(self, entry: Entry) -> None:

@@ -86,11 +86,10 @@ class Optimizer(Source):
         found: list[Entry] = []
         self._absent, self._bare, self._others = [], [], None
         for name, p in self._parameters():
-            if p not in self.optimizer.state:
-                self._absent.append(name)
             state = self.optimizer.state.get(p, {})
+            self._absent += [] if state else [name]
             saved = {key: value for key, value in state.items() if isinstance(value, torch.Tensor) or is_number(value)}
-            self._bare += [] if saved or p not in self.optimizer.state else [name]
+            self._bare += [name] if state and not saved else []
             self._known |= {(name, key): value for key, value in saved.items()}
             found += [Entry(self._path(name, key), state, key) for key in saved]
         return found
@@ -99,7 +98,12 @@ class Optimizer(Source):
         return [(self.optimizer.__dict__, "state", self.optimizer.state)]
 
     def watched(self) -> list[Any]:
-        return list(self.optimizer.state.values())
+        return [*self.optimizer.state.values(), *(p for g in self.optimizer.param_groups for p in g["params"])]
+
+    def absent(self) -> set[str]:
+        """All of a parameter that has no state."""
+        absent = {self._path(name, "") for name in self._absent}
+        return {name for name in self.registered if name[:name.rindex(".") + 1] in absent}
 
     def _other(self, name: str, p: torch.Tensor) -> dict[Any, Any]:
         return {k: v for k, v in self.optimizer.state.get(p, {}).items() if v is not None and self._path(name, k) not in self.registered}

@@ -48,6 +48,10 @@ class Source:
         """What :meth:`links` cannot say: objects that must be the same ones, too."""
         return []
 
+    def absent(self) -> set[str]:
+        """Those of :attr:`registered` that are not there now, and of which the document says so: a restore leaves them away."""
+        return set()
+
     def volatile(self) -> bool:
         """Whether :meth:`entries` are others at each call."""
         return False

@@ -178,6 +178,18 @@ def test_more_names_than_a_document_has_room_for_are_left_out(tmp_path, monkeypa
     assert not any("params" in g for g in torch.load(tmp_path / "out.pt", weights_only=True)["optim"]["param_groups"])
 
 
+def test_a_parameter_without_state_comes_out_without(tmp_path):
+    model, optimizer, _ = trained()
+    with daemon(tmp_path / "store", tmp_path) as service, ckpt.torch.Checkpointer(
+            {"model": model, "optim": optimizer}, job="gpt", socket=service.socket, timeout=60) as ck:
+        ck.restore()
+        del optimizer.state[model.words.weight]
+        ck.save(3)
+    assert run("--repo", tmp_path / "store", "--job", "gpt", "--to", tmp_path / "out.pt") == 0
+    state = torch.load(tmp_path / "out.pt", weights_only=True)["optim"]
+    assert "words.weight" not in state["state"] and "layers.0.up.weight" in state["state"] and "words.weight" in state["param_groups"][0]["params"]
+
+
 def save_stages(service):
     """Each rank has other parameters in each group."""
     torch.manual_seed(1)

@@ -1,10 +1,10 @@
-"""A state of which something becomes another kind of value between registration and a save."""
+"""A state of which something becomes another kind of value, or goes away, between registration and a save."""
 
 import logging
 
 import pytest
 import torch
-from test_checkpointer import checkpointer, made, step_of  # noqa: F401 - a fixture
+from test_checkpointer import Loader, checkpointer, made, step_of  # noqa: F401 - a fixture
 from torch import nn
 
 import ckpt.torch
@@ -55,6 +55,99 @@ def test_a_restore_gives_a_number_back_as_what_it_was(checkpointer):
         of["ratio"] = now
         ck.restore()
         assert of["ratio"] == 1.5
+
+
+def without_buffer(state):
+    del state["model"][1].running_mean
+
+
+def without_buffers_value(state):
+    state["model"][1].running_mean = None
+
+
+def without_parameter(state):
+    state["model"][0].bias = None
+
+
+def without_module(state):
+    del state["model"][3]
+
+
+def without_entry(state):
+    del state["more"]["t"]
+
+
+def without_entrys_value(state):
+    state["more"]["t"] = None
+
+
+def without_inner(state):
+    del state["more"]["inner"]
+
+
+def without_moment(state):
+    state["optim"].state[state["model"][0].weight].pop("exp_avg")
+
+
+def without_group(state):
+    state["optim"].param_groups.pop()
+
+
+def without_big_one(state):
+    state["loader"].state.pop("big")
+
+
+GONE = {without_buffer: "model.1.running_mean", without_buffers_value: "model.1.running_mean", without_parameter: "model.0.bias",
+        without_module: "model.3.bias", without_entry: "more.t", without_entrys_value: "more.t", without_inner: "more.inner.u",
+        without_moment: "optim.state.0.weight.exp_avg", without_group: "optim.state.3.bias.exp_avg", without_big_one: "loader.big"}
+
+
+@pytest.mark.parametrize("take", GONE, ids=lambda f: f.__name__)
+def test_what_is_no_longer_part_of_the_state_is_named_once_and_training_goes_on(checkpointer, caplog, take):
+    state = made() | {"more": {"t": torch.ones(2), "inner": {"u": torch.ones(2)}}, "loader": Loader()}
+    model = state["model"]
+    state["optim"] = torch.optim.AdamW([{"params": model[:3].parameters()}, {"params": model[3].parameters()}])
+    state.pop("sched")
+    step_of(state)
+    ck = checkpointer(state, memory_every=1)
+    ck.restore()
+    take(state)
+    with caplog.at_level(logging.WARNING, "ckpt"):
+        assert [ck.begin(step) for step in (1, 2)] == [False, False]
+    assert [r.message for r in caplog.records] == [f"step 1 is not saved: {GONE[take]} is registered, and is no longer part of the state: put it back, or "
+                                                   "make a Checkpointer of the state as it is now"]
+    with pytest.raises(ckpt.torch.Unsaveable):
+        ck.save(3)
+
+
+def test_what_comes_back_is_saved_again(checkpointer):
+    state = {"model": nn.BatchNorm1d(2), "x": {"t": torch.zeros(2), "inner": {"u": torch.zeros(2)}}}
+    ck = checkpointer(state, memory_every=1)
+    ck.restore()
+    inner = state["x"].pop("inner")
+    mean, state["model"].running_mean = state["model"].running_mean, None
+    assert not ck.begin(1)
+    state["x"]["inner"], state["model"].running_mean = inner, mean.fill_(4)
+    inner["u"].fill_(3)
+    ck.save(2)
+    saved = checkpointer.read()
+    assert (saved["x.inner.u"] == 3).all() and (saved["model.running_mean"] == 4).all()
+
+
+def test_an_optimizer_whose_state_was_taken_away_is_saved_without(checkpointer):
+    """Of a parameter without state the document says so."""
+    state = made()
+    step_of(state)
+    ck = checkpointer(state, strict_saves=True)
+    ck.restore()
+    state["optim"].state[state["model"][0].weight].clear()
+    del state["optim"].state[state["model"][0].bias]
+    ck.save(1)
+    ck.close()
+    again = made(2)
+    checkpointer(again).restore()
+    names = {p: n for n, p in again["model"].named_parameters()}
+    assert {names[p] for p in again["optim"].state} == {"1.weight", "1.bias", "3.weight", "3.bias"}
 
 
 def test_a_buffer_of_another_shape_is_named(checkpointer):
