@@ -14,6 +14,7 @@ from ..tree import TreeError, loads
 from . import codecs
 from .documents import FORMAT, JOB, RANK
 from .element import DTYPES, stored_as
+from .module import EXTRA
 from .optimizer import GroupNames, is_tree
 
 #: The document of a rank that saves by torch.distributed.checkpoint: values by their names, and the types of tensors that are saved as others.
@@ -67,6 +68,8 @@ class Contents:
         self.reader = reader
         self.job = _document(reader.blob(JOB), JOB) if JOB in reader else {}
         self.parts = _mapping(self.job, "parts")
+        modules = self.job.get("modules")
+        self._modules = modules if isinstance(modules, list) else []
         self.written = list(self._of_ranks(TREE))
         types = self._types()
         self.tensors = {t.name: _saved(t, types.get(t.name)) for t in reader.values() if t.scope is None}
@@ -109,6 +112,8 @@ class Contents:
                 return self._optimizer(name, tree, tensors)
             except (KeyError, TypeError, ValueError, AttributeError) as e:
                 raise TreeError(f"{name} is no document of an optimizer: {type(e).__name__}: {e}") from e
+        if name in self._modules and isinstance(tree, dict):
+            tree = {f"{path}{EXTRA}": extra for path, extra in tree.items()}
         if not tensors:
             return {} if tree is None else tree
         return {**tensors, **(tree if isinstance(tree, dict) else {})}

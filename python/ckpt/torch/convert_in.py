@@ -19,6 +19,7 @@ from .documents import FORMAT, JOB, RANK
 from .element import name_of, plain, stored_as
 from .foreign import Foreign, Keys, open_foreign
 from .mapping import INLINE
+from .module import EXTRA
 from .optimizer import is_number
 
 FILE_BYTES = 4 << 30
@@ -46,6 +47,17 @@ def _group_names(groups: list[dict[str, Any]], known: Collection[str]) -> dict[s
     return {"bare": [name for group in names for name in group if name not in known], "first": len(names[0]), "others": [list(g) for g in names[1:]]}
 
 
+def _extra_states(values: Mapping[Keys, Any]) -> dict[str, Any] | None:
+    """What get_extra_state of modules gave, as a document of a module has it: by their paths. None: there is something else, too."""
+    found: dict[Keys, Any] = {}
+    for at, value in values.items():
+        end = next((i + 1 for i, key in enumerate(at) if str(key).endswith(EXTRA)), 0)
+        if not end:
+            return None
+        found[(".".join(map(str, at[:end])).removesuffix(EXTRA), *at[end:])] = value
+    return dict(nested(found)) if found else {}
+
+
 class _Parts:
     """A foreign checkpoint by the names that a Checkpointer gives to its parts."""
 
@@ -58,6 +70,7 @@ class _Parts:
         self.tensors = {new: at for at in source.tensors if (new := self._place(at, True))}
         self.values = {new: value for at, value in source.values.items() if (new := self._place(at, False))}
         self.extra: dict[Keys, torch.Tensor] = {}  # numbers that are saved as tensors
+        self.modules: list[str] = []  # parts whose values are all of get_extra_state
         self._optimizers = {at[0] for at in self.values if len(at) > 1 and at[1] == "param_groups"}
 
     def _place(self, at: Keys, tensor: bool) -> Keys | None:
@@ -109,9 +122,10 @@ class _Parts:
         if part in self._optimizers:
             return self.settle_optimizer(part)
         values = self.of(part)
-        extra = {at: v for at, v in values.items() if str(at[-1]).endswith("_extra_state")}
-        if len(extra) == len(values):
-            return {".".join(map(str, at)).removesuffix("_extra_state"): v for at, v in extra.items()}
+        extra = _extra_states(values)
+        if extra is not None:
+            self.modules += [part] if extra else []
+            return extra
         return nested({**values, **{at[1:]: t for at, t in small.items() if at[0] == part}})
 
 
@@ -174,9 +188,9 @@ def _types(source: Foreign, parts: _Parts) -> dict[str, str]:
     return {name: name_of(dtype) for name, dtype in dtypes.items() if stored_as(dtype)[0] is not dtype}
 
 
-def _write_documents(trees: Mapping[str, Any], types: Mapping[str, str], folder: Path) -> None:
+def _write_documents(trees: Mapping[str, Any], modules: Sequence[str], types: Mapping[str, str], folder: Path) -> None:
     """That of the job; those of ranks are empty, so each rank takes that of the job."""
-    job = dumps({"format": FORMAT, "world": 1, "parts": dict(trees), "aliases": {}, "types": dict(types)}, "state")
+    job = dumps({"format": FORMAT, "world": 1, "parts": dict(trees), "aliases": {}, "types": dict(types), "modules": list(modules)}, "state")
     blobs = {JOB: _blob(job), f"{RANK}@00000": _blob(b"")}
     pieces = {name: {"tensor": name, "shape": list(t.shape), "offset": [0], "sized": 1} for name, t in blobs.items()}
     save_file(blobs, folder / "blobs.safetensors", {"ckpt.version": "1", "ckpt.pieces": json.dumps(pieces)})
@@ -188,7 +202,7 @@ def bring_in(program: str, path: Path, repo: Path, job: str, step: int, only: Se
     parts = _Parts(source, only, rename, part)
     trees = {name: parts.tree(name, _small(source, parts)) for name in parts.names()}
     with tempfile.TemporaryDirectory(prefix=".convert-", dir=repo.resolve().parent) as folder:
-        _write_documents(trees, _types(source, parts), Path(folder))
+        _write_documents(trees, parts.modules, _types(source, parts), Path(folder))
         for name in parts.names():
             _write_part(source, parts, name, Path(folder))
         done = subprocess.run([program, "import", folder, "--format", "safetensors", "--repo", str(repo), "--job", job, "--step", str(step)],

@@ -8,6 +8,7 @@ from typing import Any
 from ..session import Session
 from ..tree import TreeError, dumps, loads
 from . import generators
+from .module import Module
 from .source import Source
 
 JOB, RANK = "ckpt.tree", "ckpt.tree.rank"
@@ -28,7 +29,8 @@ class Documents:
         shared = {s.prefix: trees[s.prefix] for s in self.sources if not s.per_rank}
         aliases = {alias: name for s in self.sources for alias, name in s.aliases.items()}
         about = {"format": FORMAT, "world": world, "types": self.types}
-        self.session.set_blob(JOB, dumps({**about, "parts": shared, "aliases": aliases}, "state"))
+        modules = [s.prefix for s in self.sources if isinstance(s, Module)]
+        self.session.set_blob(JOB, dumps({**about, "parts": shared, "aliases": aliases, "modules": modules}, "state"))
         rng = generators.get() if self.rng else None
         self.session.set_blob(RANK, dumps({**about, "parts": trees, "rng": rng}, "state"))
 

@@ -9,6 +9,8 @@ from torch import nn
 
 from .source import Entry, Link, Source
 
+#: What the name of a module gets in a state_dict, where that holds what get_extra_state gave.
+EXTRA = "_extra_state"
 _WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "OptimizedModule": "_orig_mod",
              "CheckpointWrapper": "_checkpoint_wrapped_module"}
 

@@ -13,7 +13,7 @@ import torch.distributed.checkpoint as dcp
 import training
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, get_state_dict
 
-import ckpt.torch
+import ckpt.torch.dcp
 from ckpt import convert
 
 PROGRAMS = os.environ["CKPT_BUILD"]
@@ -188,6 +188,55 @@ def test_a_parameter_without_state_comes_out_without(tmp_path):
     assert run("--repo", tmp_path / "store", "--job", "gpt", "--to", tmp_path / "out.pt") == 0
     state = torch.load(tmp_path / "out.pt", weights_only=True)["optim"]
     assert "words.weight" not in state["state"] and "layers.0.up.weight" in state["state"] and "words.weight" in state["param_groups"][0]["params"]
+
+
+class Counting(torch.nn.Linear):
+    """Has something in its state_dict that is no tensor."""
+
+    def __init__(self, extra):
+        super().__init__(2, 2)
+        self.extra = extra
+
+    def get_extra_state(self):
+        return self.extra
+
+    def set_extra_state(self, state):
+        self.extra = state
+
+
+def counting(number):
+    """A model whose modules have extra state, as the outermost one, too."""
+    model = Counting({"calls": number, "of": [number, {"x": 2.5}]})
+    model.inner = torch.nn.Sequential(torch.nn.Linear(2, 2), Counting(number))
+    return model
+
+
+def extras(model):
+    return model.extra, model.inner[1].extra
+
+
+def test_extra_state_of_modules_comes_out_under_the_name_that_pytorch_wants_and_goes_in_again(tmp_path):
+    with daemon(tmp_path / "store", tmp_path) as service, ckpt.torch.Checkpointer({"model": counting(3)}, job="gpt", socket=service.socket, timeout=60) as ck:
+        ck.restore()
+        ck.save(3)
+    store = ("--repo", tmp_path / "store", "--job", "gpt")
+    assert run(*store, "--to", tmp_path / "out.pt") == 0 and run(*store, "--to", tmp_path / "out") == 0
+    model = counting(0)
+    model.load_state_dict(torch.load(tmp_path / "out.pt", weights_only=True)["model"])
+    assert extras(model) == extras(counting(3))
+    target = {"model": counting(0).state_dict()}
+    with pytest.warns(UserWarning, match="single process"):
+        dcp.load(target, storage_reader=ckpt.torch.dcp.Reader(tmp_path / "store", "gpt"), no_dist=True)
+    assert (target["model"]["_extra_state"], target["model"]["inner.1._extra_state"]) == extras(counting(3))
+    for source in ("out.pt", "out"):
+        target = tmp_path / f"again-{source}"
+        assert run(tmp_path / source, "--repo", target, "--job", "gpt", "--step", 4) == 0
+        model = counting(0)
+        with daemon(target, tmp_path) as service, ckpt.torch.Checkpointer({"model": model}, job="gpt", socket=service.socket, timeout=60) as ck:
+            assert ck.restore().step == 4
+        assert extras(model) == extras(counting(3))
+        assert run("--repo", target, "--job", "gpt", "--to", tmp_path / f"second-{source}.pt") == 0
+        assert torch.load(tmp_path / f"second-{source}.pt", weights_only=True)["model"].keys() == counting(0).state_dict().keys()
 
 
 def save_stages(service):
