@@ -417,6 +417,14 @@ void launcher_finished(struct fleet_rank *r)
 	launcher_lost(n);
 }
 
+/* As the daemon hears it by the process's pidfd, also of one that has yet to connect; by whatever plan it is there. */
+static void process_ends(struct job *job, int pid)
+{
+	for (uint32_t i = 0; job && pid && i < job->nlocal; i++)
+		if (job->ranks[i].pid == pid)
+			job_exited(job, job->ranks[i].id, pid, 9);
+}
+
 void launcher_kill(struct fleet_node *n)
 {
 	struct job *job = fleet_job(n);
@@ -430,8 +438,7 @@ void launcher_kill(struct fleet_node *n)
 			client_moved(r->client, &rank);
 		if (job && rank)
 			job_disconnected(job, rank);
-		if (job && rank && !fleet.elastic)
-			job_exited(job, r->id, r->pid, 9); /* nobody else says that this one has ended */
+		process_ends(job, r->pid);
 		fleet_forget_rank(r);
 	}
 	over(n);
