@@ -99,11 +99,11 @@ static void poll_once(void)
 	pool_poll(pool);
 }
 
-/* All that can be written is. */
+/* All that can be written is, and what has ended is closed. */
 static void run_until_waiting(const struct node_part *c, enum node_part_state state)
 {
 	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
-	while (!(c->state == state && node_part_waits(c)) && clock_now() < deadline)
+	while (!(c->state == state && node_part_waits(c) && !disk_pending(disk)) && clock_now() < deadline)
 		poll_once();
 	cr_assert(node_part_waits(c), "in state %s", node_part_state_name(c->state));
 	cr_assert_eq(disk_pending(disk), 0u);
