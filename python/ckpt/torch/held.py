@@ -46,7 +46,7 @@ def _fits(t: torch.Tensor, into: torch.Tensor) -> bool:
     if t.dtype is into.dtype or t.dim():
         return t.dtype is into.dtype
     a, b = t.item(), t.to(into.dtype).item()
-    return a == b or (a != a and b != b)
+    return bool(a == b or (a != a and b != b))
 
 
 def _fill(entry: Entry, buffer: torch.Tensor) -> None:
