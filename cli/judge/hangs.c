@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,17 +182,6 @@ int campaign_hangs_entered(struct campaign_hangs *h, uint64_t wall_ns)
 
 /* ---- what is judged ------------------------------------------------------------------------------------------------ */
 
-static void broken(struct invariant *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void broken(struct invariant *v, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	if (v->held)
-		vsnprintf(v->text, sizeof(v->text), fmt, ap);
-	va_end(ap);
-	v->held = false;
-}
-
 /* Of two ranks neither can be told to be wrong; nor where others are lost meanwhile. */
 static bool is_of(const struct campaign_hangs *h, const struct hang_fault *f, const struct hang_name *name)
 {
@@ -227,11 +215,11 @@ static void judge_fault(const struct campaign_hangs *h, const struct hang_fault 
 		return;
 	out->looked_at++;
 	if (!at)
-		broken(out, "%s of rank %u (fault %" PRIu64 ") was not named within %.1f s", f->entry->name, f->rank,
-		       f->index, seconds(due - f->from));
+		invariant_broken(out, "%s of rank %u (fault %" PRIu64 ") was not named within %.1f s", f->entry->name,
+				 f->rank, f->index, seconds(due - f->from));
 	else if (at > due)
-		broken(out, "%s of rank %u (fault %" PRIu64 ") was named after %.1f s: %.1f s are allowed",
-		       f->entry->name, f->rank, f->index, seconds(at - f->from), seconds(due - f->from));
+		invariant_broken(out, "%s of rank %u (fault %" PRIu64 ") was named after %.1f s: %.1f s are allowed",
+				 f->entry->name, f->rank, f->index, seconds(at - f->from), seconds(due - f->from));
 }
 
 /* One that is slow is so for many steps, also while the next fault comes. */
@@ -266,8 +254,8 @@ static void judge_name(const struct campaign_hangs *h, const struct hang_name *n
 	for (size_t i = 0; !explained && i < h->nfaults; i++)
 		explained = explains(h, &h->faults[i], name);
 	if (!explained)
-		broken(out, "rank %u was named by %s, and nothing was done to it then that would be a cause",
-		       name->rank, by[name->by]);
+		invariant_broken(out, "rank %u was named by %s, and nothing was done to it then that would be a cause",
+				 name->rank, by[name->by]);
 }
 
 static void tell_moot(const size_t moot[HANG_MOOTS], struct invariant *out)

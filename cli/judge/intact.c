@@ -6,7 +6,6 @@
 #include "store/check/verify.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +21,6 @@ struct look {
 	bool stored;      /* damage that was done to what was committed */
 	bool *seen;       /* by damage: of what was done here */
 };
-
-static void broken(struct invariant *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void broken(struct invariant *v, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	if (v->held)
-		vsnprintf(v->text, sizeof(v->text), fmt, ap);
-	va_end(ap);
-	v->held = false;
-}
 
 static void explain(void *arg, const char *file, const char *tensor, uint64_t from, uint64_t to, const char *text)
 {
@@ -89,9 +77,10 @@ static void judge_damages(const struct look *l, struct invariant *out, size_t mo
 		else if (damage_is_of_mark(d))
 			moot[OF_MARK]++;
 		else if (!damage_is_mended(d, l->repo, l->ref->job))
-			broken(out,
-			       "bit %u of byte %lu of %s of step %lu of epoch %u was flipped, and nothing finds that",
-			       d->bit, d->byte, d->file, (unsigned long)d->id.step, d->id.epoch);
+			invariant_broken(
+				out,
+				"bit %u of byte %lu of %s of step %lu of epoch %u was flipped, and nothing finds that",
+				d->bit, d->byte, d->file, (unsigned long)d->id.step, d->id.epoch);
 	}
 }
 
@@ -99,10 +88,13 @@ static void judge_damaged(struct look *l, struct invariant *out)
 {
 	unsigned long step = (unsigned long)l->ref->id.step;
 	if (l->unexplained)
-		broken(out, "step %lu of epoch %u is damaged, and nobody has damaged it", step, l->ref->id.epoch);
+		invariant_broken(out, "step %lu of epoch %u is damaged, and nobody has damaged it", step,
+				 l->ref->id.epoch);
 	else if (!l->stored && was_called_whole(l))
-		broken(out, "step %lu of epoch %u was damaged when it was committed, and its read-back called it whole",
-		       step, l->ref->id.epoch);
+		invariant_broken(
+			out,
+			"step %lu of epoch %u was damaged when it was committed, and its read-back called it whole",
+			step, l->ref->id.epoch);
 }
 
 static int judge_one(struct look *l, struct invariant *out, size_t moot[MOOTS], struct err *err)

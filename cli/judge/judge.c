@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,18 +48,6 @@ struct judge {
 	uint32_t node;                        /* whose span log is read */
 	bool ended;
 };
-
-/* The first that was broken is told. */
-static void broken(struct invariant *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void broken(struct invariant *v, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	if (v->held)
-		vsnprintf(v->text, sizeof(v->text), fmt, ap);
-	va_end(ap);
-	v->held = false;
-}
 
 /* What each node has of its own: "spans", or "node-1.spans" where there are several. */
 static void path_of(const struct judge *j, uint32_t node, const char *name, char dst[PATH_MAX])
@@ -110,7 +97,7 @@ static int take_host(struct judge *j, const json_t *line)
 static void take_left(struct judge *j, const json_t *line)
 {
 	const char *text = json_string_value(json_object_get(line, "text"));
-	broken(&j->out[JUDGE_LEFT], "%s", text ? text : "a network namespace is left behind");
+	invariant_broken(&j->out[JUDGE_LEFT], "%s", text ? text : "a network namespace is left behind");
 }
 
 static int take_fault(struct judge *j, const json_t *line)
@@ -182,8 +169,8 @@ static void judge_durable(struct judge *j, const struct checkpoint_ref *refs, si
 			continue;
 		v->looked_at++;
 		if (!is_there(refs, n, j->durables[i].id))
-			broken(v, "step %lu of epoch %u was durable, and is not in the store",
-			       (unsigned long)j->durables[i].id.step, j->durables[i].id.epoch);
+			invariant_broken(v, "step %lu of epoch %u was durable, and is not in the store",
+					 (unsigned long)j->durables[i].id.step, j->durables[i].id.epoch);
 	}
 }
 
@@ -243,9 +230,9 @@ static void judge_step(struct judge *j, const json_t *span, uint64_t ended)
 		if (d->until_ns && d->until_ns < ended)
 			continue;
 		if (d->wall_ns + took < ended && step_compare(id, d->id) < 0 && !is_stated(j, span, ended))
-			broken(v, "step %lu of epoch %u was restored, although step %lu of epoch %u was %s",
-			       (unsigned long)id.step, id.epoch, (unsigned long)d->id.step, d->id.epoch,
-			       d->copied ? "replicated" : "durable");
+			invariant_broken(v, "step %lu of epoch %u was restored, although step %lu of epoch %u was %s",
+					 (unsigned long)id.step, id.epoch, (unsigned long)d->id.step, d->id.epoch,
+					 d->copied ? "replicated" : "durable");
 	}
 }
 
@@ -289,8 +276,8 @@ static void judge_parameters(struct judge *j)
 	struct invariant *v = &j->out[JUDGE_PARAMETERS];
 	v->looked_at = 1;
 	if (!*j->params || strcmp(j->params, j->calm) != 0)
-		broken(v, "the job ended with %s, without faults it ends with %s", *j->params ? j->params : "nothing",
-		       *j->calm ? j->calm : "nothing");
+		invariant_broken(v, "the job ended with %s, without faults it ends with %s",
+				 *j->params ? j->params : "nothing", *j->calm ? j->calm : "nothing");
 }
 
 /* Of ranks that move nobody knows whose time of day a line has. */
@@ -320,11 +307,11 @@ static void judge_left(struct judge *j)
 	v->looked_at = 1;
 	siginfo_t info = {.si_pid = 0};
 	if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD)
-		broken(v, "a process is left behind");
+		invariant_broken(v, "a process is left behind");
 	for (uint32_t k = 0; k < j->nodes; k++) {
 		path_of(j, k, "s", path);
 		if (!access(path, F_OK))
-			broken(v, "the socket %s is left behind", path);
+			invariant_broken(v, "the socket %s is left behind", path);
 	}
 }
 

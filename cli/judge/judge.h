@@ -14,20 +14,9 @@
 #define CKPT_CLI_JUDGE_JUDGE_H
 
 #include "base/err.h"
+#include "judge/invariant.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
-enum { JUDGE_INVARIANTS = 7, JUDGE_TEXT_MAX = 256, JUDGE_WHY_MAX = 192 };
-
-struct invariant {
-	const char *name;
-	bool held;
-	size_t looked_at; /* how much there was to judge */
-	char text[JUDGE_TEXT_MAX];
-	size_t not_due; /* how much was not judged, since what is promised of it was not due */
-	char why[JUDGE_WHY_MAX];
-};
+enum { JUDGE_INVARIANTS = 7 };
 
 /* The folder of a campaign that has ended. An error: it cannot be judged. */
 int campaign_judge(const char *folder, struct invariant out[JUDGE_INVARIANTS], struct err *err);

@@ -69,6 +69,12 @@ def without_etcd(n):
         until(lambda d=n[name]: "no node coordinates it, and the registry is away" in json.dumps(d.status()), f"{name} says what it waits for")
 
 
+def etcd_is_back(n):
+    for member in n.etcd:
+        member.go_on()
+    n.elected()
+
+
 def saved_to_memory(ranks, steps):
     for step in steps:
         all_must(ranks, "slot", WAIT)
@@ -84,9 +90,7 @@ def etcd_is_away_for_a_while():
         n.elected()
         without_etcd(n)
         saved_to_memory(ranks, range(8, 15))
-        for member in n.etcd:
-            member.go_on()
-        n.elected()
+        etcd_is_back(n)
         all_must(ranks, "wait", 0, CAPTURED, WAIT)
         saved(ranks, 20)  # in the same epoch: no rank has joined again
         for name in NAMES:
@@ -102,9 +106,7 @@ def a_rank_is_lost_while_etcd_is_away():
         without_etcd(n)
         saved_to_memory(ranks, range(8, 15))
         ranks[1].kill()
-        for member in n.etcd:
-            member.go_on()
-        n.elected()
+        etcd_is_back(n)
         told_of_a_new_epoch([ranks[0], ranks[2]])
         ranks[1] = Rank(n[NAMES[1]], 1, len(NAMES), local=1)
         back(ranks)
