@@ -1,5 +1,6 @@
-/* What memory has of a step as a world of another size, or another division of the ranks, has left it: copies, and arenas
- * of former ranks. The present ranks are given it cut anew (restore/recut.h), if each part of it is there. */
+/* What memory has of a step as a world of another size, or another division of the ranks, has left it: copies, arenas of
+ * former ranks, and those of ranks that stay where they were. The present ranks are given it cut anew (restore/recut.h),
+ * if each part of it is there. */
 #ifndef CKPTD_COORDINATOR_OTHER_WORLD_H
 #define CKPTD_COORDINATOR_OTHER_WORLD_H
 

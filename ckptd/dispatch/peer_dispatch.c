@@ -311,6 +311,7 @@ static int open_replica(struct dispatch *dispatch, struct err *err)
 					      .bandwidth = &dispatch->runtime->config.net_bandwidth,
 					      .patience_ns = PATIENCE_S * CLOCK_NS_PER_S,
 					      .find = copying_find,
+					      .own = keeping_list,
 					      .arg = dispatch->jobs};
 	return replica_new(&config, &dispatch->peers->replica) ? err_set(err, -ENOMEM, "no memory for copies") : 0;
 }

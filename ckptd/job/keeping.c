@@ -78,6 +78,29 @@ void keeping_explain(const struct job *job, struct err *err)
 		 bytes_human(bytes, sizeof(bytes), replica_kept(job->peers->replica)));
 }
 
+static void list(const struct job *job, const struct snapshot *s, void (*fn)(void *to, const struct replica_item *item),
+		 void *to)
+{
+	for (uint32_t r = 0; r < s->nparts; r++) {
+		const struct memory *mem = s->parts[r].mem;
+		fn(to, &(struct replica_item){.rank = mem->table->reg.rank,
+					      .world = mem->table->reg.world,
+					      .owner = job->peers->self,
+					      .id = s->id,
+					      .table = mem->sum});
+	}
+}
+
+void keeping_list(void *arg, const char *name, void (*fn)(void *to, const struct replica_item *item), void *to)
+{
+	const struct job *job = job_find(arg, name);
+	if (!job || !job->resize.plan)
+		return;
+	list_for(node, &job->saves.snapshots)
+		if (is_of_use(job, snapshot_of(node)))
+			list(job, snapshot_of(node), fn, to);
+}
+
 void keeping_end(const struct job *job, struct keeping *k)
 {
 	int rc = 0;

@@ -9,6 +9,7 @@
 #include "format/message/wire.h"
 
 struct job;
+struct replica_item;
 
 struct keeping {
 	uint32_t n;
@@ -20,6 +21,9 @@ struct keeping {
 void keeping_begin(const struct job *job, struct keeping *k);
 /* The arenas are the job's no more. */
 void keeping_end(const struct job *job, struct keeping *k);
+/* For replica_config.own; arg: struct jobs. What would be kept if a plan came now: ranks of other nodes may need it cut anew
+ * although nothing changes here. */
+void keeping_list(void *arg, const char *job, void (*fn)(void *to, const struct replica_item *item), void *to);
 /* Appends to a refusal of memory what of it is kept so, if anything is. */
 void keeping_explain(const struct job *job, struct err *err);
 

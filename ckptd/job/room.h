@@ -12,6 +12,7 @@
 #include "job/interval.h"
 #include "job/job.h"
 #include "job/jobs.h"
+#include "job/keeping.h"
 #include "job/loss_watch.h"
 #include "job/participation.h"
 #include "job/prefault.h"

@@ -16,7 +16,7 @@
  * given to another one. Fetching is the same in the other direction: FETCH → SOURCE, copies, RELEASE; what was fetched is digested
  * before it is said to be there.
  *
- * A node that restores asks all nodes what they hold: SURVEY → HOLDINGS.
+ * A node that restores asks all nodes what they hold, in arenas of their own ranks, too: SURVEY → HOLDINGS.
  *
  * Epochs: a message of an older epoch than is known of its job changes nothing and is not answered. When the epoch is
  * raised, what arrives from an older one is closed and thrown away; what is held whole stays. */
@@ -34,6 +34,7 @@ struct memory_account;
 struct net;
 struct pool;
 struct replica;
+struct replica_item;
 struct roster;
 
 enum { REPLICA_COPIES_MAX = 4 };
@@ -49,6 +50,8 @@ struct replica_config {
 	uint64_t patience_ns;      /* without an answer or progress */
 	/* A snapshot of one of our own ranks that is complete in memory; -ENOENT. */
 	int (*find)(void *arg, const char *job, uint32_t rank, struct step_id id, struct memory **mem, uint32_t *slot);
+	/* Calls fn for each of those that ranks of another division could be given; nobody else may have it. NULL: none. */
+	void (*own)(void *arg, const char *job, void (*fn)(void *to, const struct replica_item *item), void *to);
 	void *arg;
 };
 

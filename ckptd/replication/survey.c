@@ -70,6 +70,15 @@ static void gather(void *arg, const struct replica_item *item)
 			 &g->items);
 }
 
+/* Copies, and what is in the arenas of the ranks here. */
+static void gather_all(const struct copied *job, struct gathered *g)
+{
+	const struct replica_config *config = &job->replica->config;
+	replica_inventory(job->replica, job->name, gather, g);
+	if (config->own)
+		config->own(config->arg, job->name, gather, g);
+}
+
 static void add_all(struct survey *s, unsigned node, const struct peer_holdings *m)
 {
 	size_t before = s->n;
@@ -91,7 +100,7 @@ void survey_asked(struct copied *job, unsigned node, const struct peer_head *m)
 	struct gathered g = {0};
 	struct peer_holdings reply = {.head = {.epoch = job->epoch, .token = m->token}};
 	memcpy(reply.head.job, job->name, sizeof(reply.head.job));
-	replica_inventory(job->replica, job->name, gather, &g);
+	gather_all(job, &g);
 	reply.n = g.n;
 	reply.items = g.items.data;
 	if (!g.items.failed && !peer_holdings_encode(&reply, &body))
@@ -174,7 +183,7 @@ static void look_here(struct survey *s)
 {
 	struct gathered g = {0};
 	unsigned self = s->job->replica->config.self;
-	replica_inventory(s->job->replica, s->job->name, gather, &g);
+	gather_all(s->job, &g);
 	if (!g.items.failed)
 		add_all(s, self, &(struct peer_holdings){.n = g.n, .items = g.items.data});
 	wbuf_free(&g.items);

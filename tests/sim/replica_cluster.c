@@ -60,6 +60,19 @@ static int find(void *arg, const char *job, uint32_t rank, struct step_id id, st
 	return -ENOENT;
 }
 
+static void own(void *arg, const char *job, void (*fn)(void *to, const struct replica_item *item), void *to)
+{
+	const struct node *n = arg;
+	SIM_CHECK(!strcmp(job, CLUSTER_JOB), "job %s", job);
+	for (uint32_t i = 0; i < n->mem->nslots; i++)
+		if (n->sent[i].epoch)
+			fn(to, &(struct replica_item){.rank = n->id,
+						      .world = cluster.n,
+						      .owner = n->id,
+						      .id = n->sent[i],
+						      .table = n->mem->sum});
+}
+
 static void up(void *arg, unsigned from)
 {
 	replica_node_up(((struct node *)arg)->replica, from);
@@ -99,6 +112,7 @@ void cluster_start(struct node *n)
 				    .bandwidth = &cluster.rate,
 				    .patience_ns = PATIENCE_MS * CLOCK_NS_PER_MS,
 				    .find = find,
+				    .own = own,
 				    .arg = n};
 	SIM_CHECK(!replica_new(&rc, &n->replica), "memory");
 	n->epoch = cluster.epoch;

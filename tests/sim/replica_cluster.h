@@ -29,8 +29,14 @@ struct node {
 	struct step_id survey_of; /* replicated when it asked, by nodes in these lives */
 	unsigned survey_life[NODES_MAX];
 	bool survey_held[NODES_MAX]; /* by rank */
-	int claimed;                 /* slot that is being filled from elsewhere; -1: none */
-	uint64_t arrived;            /* leaves that are there */
+	/* what each had in a slot of its own arena when it asked, in which life; epoch 0: nothing */
+	struct own_step {
+		struct step_id id;
+		uint32_t slot;
+		unsigned life;
+	} survey_own[NODES_MAX];
+	int claimed;      /* slot that is being filled from elsewhere; -1: none */
+	uint64_t arrived; /* leaves that are there */
 };
 
 struct cluster {

@@ -36,7 +36,7 @@ static struct {
 
 static struct {
 	uint64_t sends, held, whole_rounds, fetches, fetched, kills, epochs, refused, damaged, stale, remade, late,
-		surveys;
+		surveys, own;
 } sum;
 
 /* Who lives since then has still what it had when it was told. */
@@ -259,6 +259,33 @@ static void some_fetch(struct node *n)
 
 /* ---- asking who holds what ------------------------------------------------------------------------------------------- */
 
+/* The node has it all the while, in the life in which it was asked, and has answered. */
+static void check_own(const struct replica_surveyed *s, unsigned node, const struct own_step *own)
+{
+	const struct node *n = &cluster.nodes[node];
+	bool found = false;
+	if (!own->id.epoch || n->life != own->life || !n->replica || step_compare(n->sent[own->slot], own->id) != 0)
+		return;
+	for (size_t i = 0; i < s->n; i++)
+		found |= s->found[i].node == node && s->found[i].owner == node && s->found[i].rank == node &&
+			 !step_compare(s->found[i].id, own->id);
+	SIM_CHECK(found, "node %u has step %lu in its own arena, and did not say so", node,
+		  (unsigned long)own->id.step);
+	sum.own++;
+}
+
+/* Its newest. */
+static struct own_step own_of(const struct node *n)
+{
+	struct own_step own = {.life = n->life};
+	for (uint32_t i = 0; n->mem && i < n->mem->nslots; i++)
+		if (step_compare(n->sent[i], own.id) > 0) {
+			own.id = n->sent[i];
+			own.slot = i;
+		}
+	return own;
+}
+
 /* A node that has answered, and lives on in the same session, has told of all that it holds: what it holds now and was not told of came
  * later. What was replicated when it was asked is there. */
 static void surveyed(void *arg, const struct replica_surveyed *s)
@@ -272,6 +299,8 @@ static void surveyed(void *arg, const struct replica_surveyed *s)
 		SIM_CHECK(s->found[i].node < cluster.n && s->found[i].rank < cluster.n &&
 				  s->found[i].world == cluster.n && s->found[i].id.epoch <= cluster.epoch,
 			  "what was found cannot be");
+	for (unsigned h = 0; !s->unheard && h < cluster.n; h++)
+		check_own(s, h, &n->survey_own[h]);
 	for (unsigned r = 0; !s->unheard && n->survey_of.epoch && r < cluster.n; r++) {
 		bool there = !n->survey_held[r];
 		for (size_t i = 0; i < s->n; i++)
@@ -291,6 +320,7 @@ static void some_survey(struct node *n)
 	memset(n->survey_held, 0, sizeof(n->survey_held));
 	for (unsigned h = 0; h < cluster.n; h++) {
 		n->survey_life[h] = c.replicated.life[h];
+		n->survey_own[h] = own_of(&cluster.nodes[h]);
 		for (unsigned r = 0; r < cluster.n; r++)
 			n->survey_held[r] |= c.replicated.holds[r][h];
 	}
@@ -455,11 +485,12 @@ int main(int argc, char **argv)
 	printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " sends, %" PRIu64 " copies held, %" PRIu64
 	       " rounds replicated, %" PRIu64 " of %" PRIu64 " fetches, %" PRIu64 " kills, %" PRIu64 " epochs, %" PRIu64
 	       " refused, %" PRIu64 " damaged, %" PRIu64 " stale, %" PRIu64 " made anew, %" PRIu64
-	       " late writes, %" PRIu64 " surveys that all answered\n",
+	       " late writes, %" PRIu64 " surveys that all answered, %" PRIu64 " arenas told of\n",
 	       count, first, sum.sends, sum.held, sum.whole_rounds, sum.fetched, sum.fetches, sum.kills, sum.epochs,
-	       sum.refused, sum.damaged, sum.stale, sum.remade, sum.late, sum.surveys);
-	if (count >= 50 && (!sum.held || !sum.whole_rounds || !sum.fetched || !sum.kills || !sum.epochs ||
-			    !sum.refused || !sum.damaged || !sum.stale || !sum.remade || !sum.late || !sum.surveys)) {
+	       sum.refused, sum.damaged, sum.stale, sum.remade, sum.late, sum.surveys, sum.own);
+	if (count >= 50 &&
+	    (!sum.held || !sum.whole_rounds || !sum.fetched || !sum.kills || !sum.epochs || !sum.refused ||
+	     !sum.damaged || !sum.stale || !sum.remade || !sum.late || !sum.surveys || !sum.own)) {
 		printf("some kind of event never happened\n");
 		return 1;
 	}

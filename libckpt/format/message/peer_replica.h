@@ -74,7 +74,7 @@ struct peer_forget {
 	struct step_id before;
 };
 
-/* A copy that a node holds. */
+/* A copy that a node holds, or what stands in the arena of a rank of its own. */
 struct peer_holding {
 	uint32_t rank, world;
 	/* the node that sent it, whose rank it was; PEER_OWNER_UNKNOWN: it was fetched from another holder */
@@ -83,7 +83,7 @@ struct peer_holding {
 	struct digest table;
 };
 
-/* HOLDINGS, the answer to SURVEY: every copy of the job. */
+/* HOLDINGS, the answer to SURVEY: all of the job that other ranks could be given. */
 struct peer_holdings {
 	struct peer_head head;
 	uint32_t n;
