@@ -266,11 +266,23 @@ int election_open(struct control *control, const struct election_events *events,
 	return rc;
 }
 
+/* Only other nodes hear of it: what goes on here without a coordinator would need workers, which have ended. */
+static void resign_all(struct election *e)
+{
+	list_for(it, &e->jobs) {
+		const struct job_record *r = list_entry(it, struct job_record, link);
+		if (r->node != e->control->peers->self)
+			continue;
+		host_resign(e->control, r->job);
+		host_depose(e->control, r->job);
+	}
+}
+
 void election_close(struct control *control)
 {
 	struct election *e = control->election;
 	if (e)
-		depose_all(e);
+		resign_all(e);
 	registry_free(control->registry);
 	control->registry = NULL;
 	control->election = NULL;

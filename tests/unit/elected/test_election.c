@@ -381,3 +381,11 @@ Test(election, without_a_registry_the_first_node_coordinates)
 	cr_expect(!election_believes(&d.control, "gpt", C, 0));
 	cr_expect(!election_believes(&d.control, "gpt", A, 1), "of a cluster that has a registry");
 }
+
+Test(election, when_the_daemon_ends_nothing_here_is_told_to_go_on_without_a_coordinator)
+{
+	tick(0);
+	cr_assert(etcd_decide() && host_here(&d.control, "gpt") && moved == 1);
+	election_close(&d.control);
+	cr_expect_eq(moved, 1, "its workers have ended");
+}
