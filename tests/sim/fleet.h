@@ -142,6 +142,7 @@ struct fleet_epoch {
 	uint64_t ended;       /* sessions, until then */
 	bool connected;       /* all that were there */
 	uint64_t term;        /* fleet_term() then */
+	bool parted;          /* a partition stood: who coordinates next may not reach those who are in it */
 	bool asked;           /* nothing but what may wait has changed the world since the epoch before */
 };
 

@@ -384,7 +384,9 @@ static struct fleet_epoch *new_epoch(uint32_t epoch, uint32_t world)
 				  .ended = net_sim_counts()->ended,
 				  .connected = fleet_connected(),
 				  .term = fleet_term(),
-				  .asked = fleet.elastic && last && last->restored && last->faults == fleet_faults()};
+				  .parted = registry_is_broken(),
+				  .asked = fleet.elastic && last && last->restored && !last->parted &&
+					   last->faults == fleet_faults()};
 	count_world(last, world);
 	fleet.nepochs++;
 	fleet_sum.epochs++;
