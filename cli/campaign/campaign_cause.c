@@ -22,6 +22,7 @@ struct caused {
 	char socket[PATH_MAX], name[NAME_NODE_MAX];
 	uint32_t spikes;        /* that its node had named before */
 	uint64_t drained_until; /* 0: the node is not drained, or has ranks yet */
+	uint64_t cut_until;     /* it has broken the network until then; 0: it has not, or no more */
 	uint64_t from, wall_ns; /* when it was caused */
 	double ms;              /* until it was known what became of it */
 };
@@ -29,7 +30,6 @@ struct caused {
 struct group {
 	struct caused one[CAMPAIGN_TOGETHER_MAX];
 	size_t n;
-	uint64_t cut_until;        /* the first one has broken the network until then; 0: it has not */
 	uint32_t lost;             /* nodes that are killed */
 	struct campaign_view view; /* before it, where a node is lost */
 	struct err unseen;         /* why there is none; "": there is one */
@@ -52,10 +52,24 @@ static bool is_spike(const struct caused *one)
 	return one->fault->entry->kind == FAULT_LOSS_SPIKE;
 }
 
+static uint64_t longest_cut(const struct group *g, uint64_t ms_of(const struct campaign_fault *f))
+{
+	uint64_t ms = 0;
+	for (size_t i = 0; i < g->n; i++)
+		if (campaign_cuts(g->one[i].fault->entry))
+			ms = max_u64(ms, ms_of(g->one[i].fault));
+	return ms;
+}
+
+static uint64_t lasts_ms(const struct campaign_fault *f)
+{
+	return f->for_ms;
+}
+
 /* It has until then to be caused, or to be seen; what comes with a broken network is perhaps seen only after that. */
 static void set_deadline(const struct group *g, struct caused *one)
 {
-	uint64_t cut_ms = is_cut(g) ? g->one[0].fault->for_ms : 0;
+	uint64_t cut_ms = longest_cut(g, lasts_ms);
 	uint64_t drain_ms = is_drain(one) ? one->fault->entry->expected_ms : 0;
 	one->q.deadline = clock_deadline(
 		(one->fault->entry->fires_ms + one->fault->for_ms + cut_ms + drain_ms) * CLOCK_NS_PER_MS + 2 * ASK_NS);
@@ -169,7 +183,7 @@ static int cut(struct campaign *c, struct group *g, struct caused *one, struct e
 	int rc = campaign_cut(c, one->fault, &one->result, err);
 	if (rc)
 		return rc;
-	g->cut_until = clock_deadline(one->fault->for_ms * CLOCK_NS_PER_MS);
+	one->cut_until = clock_deadline(one->fault->for_ms * CLOCK_NS_PER_MS);
 	return campaign_loses_node(one->fault->entry) ? lose_node(c, g, one, err) : 0;
 }
 
@@ -281,7 +295,7 @@ static void look(struct campaign *c, struct caused *one)
 /* Of a network that is broken nothing is to be looked at before its time is over. */
 static bool is_pending(const struct campaign *c, const struct group *g, const struct caused *one)
 {
-	return (one->result.outcome == FAULT_PENDING && !(one == g->one && g->cut_until)) || is_unnamed(c, g, one);
+	return (one->result.outcome == FAULT_PENDING && !one->cut_until) || is_unnamed(c, g, one);
 }
 
 static bool look_all(struct campaign *c, struct group *g)
@@ -304,18 +318,81 @@ static int look_until(struct campaign *c, struct group *g, uint64_t until)
 	return code;
 }
 
-/* What comes with a broken network is looked at while it is broken, too. */
-static int await_cut(struct campaign *c, struct group *g)
+/* ---- the network is mended ------------------------------------------------------------------------------------------ */
+
+/* Of those that break it the first that is over. NULL: it is whole. */
+static struct caused *next_mended(struct group *g)
 {
-	int code = look_until(c, g, g->cut_until);
-	if (!code)
-		code = campaign_await_time(c, g->cut_until);
-	int mended = campaign_mend(c, g->one[0].fault, &g->one[0].result);
-	g->one[0].ms = (double)(clock_now() - g->one[0].from) / 1e6;
-	for (size_t i = 1; i < g->n; i++)
-		set_deadline(g, &g->one[i]);
-	return code ? code : mended;
+	struct caused *next = NULL;
+	for (size_t i = 0; i < g->n; i++)
+		if (g->one[i].cut_until && (!next || g->one[i].cut_until < next->cut_until))
+			next = &g->one[i];
+	return next;
 }
+
+static int mend_one(struct campaign *c, struct group *g, struct caused *one, int code)
+{
+	if (!code)
+		code = look_until(c, g, one->cut_until);
+	if (!code)
+		code = campaign_await_time(c, one->cut_until);
+	one->cut_until = 0;
+	campaign_mend(c, one->fault, &one->result);
+	return code;
+}
+
+/* While a node is drained the job is not whole. */
+static int await_drains(struct campaign *c, struct group *g)
+{
+	int code = EXIT_OK;
+	for (size_t i = 0; i < g->n; i++)
+		while (!code && is_drain(&g->one[i]) && is_pending(c, g, &g->one[i])) {
+			code = campaign_await_time(c, clock_deadline(CAMPAIGN_LOOK_MS * CLOCK_NS_PER_MS));
+			look(c, &g->one[i]);
+		}
+	return code;
+}
+
+/* Those that broke the network are over when the job is at work again, and the others have their time from then on. */
+static void end_cuts(struct group *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (campaign_cuts(g->one[i].fault->entry))
+			g->one[i].ms = (double)(clock_now() - g->one[i].from) / 1e6;
+		else
+			set_deadline(g, &g->one[i]);
+}
+
+/* What comes with a broken network is looked at while it is broken, too. Whatever happens here, it is whole at the end. */
+static int await_cuts(struct campaign *c, struct group *g)
+{
+	struct err err = {""};
+	int code = EXIT_OK;
+	for (struct caused *one; (one = next_mended(g));)
+		code = mend_one(c, g, one, code);
+	for (size_t i = 0; i < g->n; i++)
+		if (is_drain(&g->one[i]))
+			set_deadline(g, &g->one[i]);
+	if (!code)
+		code = await_drains(c, g);
+	if (!code)
+		code = campaign_await_work(c, (struct step_id){0});
+	if (campaign_note_ways(c, "joined", longest_cut(g, campaign_cut_ms), &err) && !code)
+		code = cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+	end_cuts(g);
+	return code;
+}
+
+/* Before the first of them breaks it. */
+static int note_cuts(struct campaign *c, const struct group *g)
+{
+	struct err err = {""};
+	if (!is_cut(g) || !campaign_note_ways(c, "cut", longest_cut(g, campaign_cut_ms), &err))
+		return EXIT_OK;
+	return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+}
+
+/* ---- it is told ---------------------------------------------------------------------------------------------------- */
 
 /* Behind the last of those that came together, what comes after them. */
 static void name_next(const struct campaign *c, size_t after, char *dst, size_t size)
@@ -367,10 +444,11 @@ int campaign_cause(struct campaign *c, size_t first, size_t n)
 			add(c, &g, i, first);
 	see_ranks(c, &g);
 	find_nodes(c, &g);
-	for (size_t i = 0; i < g.n; i++)
+	code = note_cuts(c, &g);
+	for (size_t i = 0; !code && i < g.n; i++)
 		begin_one(c, &g, &g.one[i]);
-	if (g.cut_until)
-		code = await_cut(c, &g);
+	if (!code && is_cut(&g))
+		code = await_cuts(c, &g);
 	if (!code)
 		code = look_until(c, &g, UINT64_MAX);
 	for (size_t i = 0; !code && i < g.n; i++)

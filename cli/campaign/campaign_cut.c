@@ -16,48 +16,39 @@ int campaign_note_ways(struct campaign *c, const char *event, uint64_t for_ms, s
 	return rc;
 }
 
-/* On a bad cable nobody is cut off, and whoever is named is named wrongly. */
-static uint64_t cut_ms(const struct campaign_fault *f)
+uint64_t campaign_cut_ms(const struct campaign_fault *f)
 {
 	return campaign_ways_open(f->entry->kind) ? 0 : f->for_ms;
 }
 
 int campaign_cut(struct campaign *c, const struct campaign_fault *f, struct fault_result *result, struct err *err)
 {
-	struct err ignored = {""};
 	int rc = campaign_net_probe(&c->net, err);
-	if (!rc)
-		rc = campaign_note_ways(c, "cut", cut_ms(f), err);
 	if (!rc)
 		rc = campaign_net_break(&c->net, f, err);
 	if (!rc)
 		rc = campaign_net_probe(&c->net, err);
-	campaign_ways_text(f, &c->net.broken, result->text, sizeof(result->text));
-	if (rc) {
-		(void)campaign_net_mend(&c->net, &ignored);
-		(void)campaign_note_ways(c, "joined", cut_ms(f), &ignored);
-	}
+	struct campaign_ways ways;
+	campaign_ways_of(f, c->net.nodes, &ways);
+	campaign_ways_text(f, &ways, result->text, sizeof(result->text));
+	if (rc)
+		(void)campaign_net_mend(&c->net, f, NULL);
 	return rc;
 }
 
-int campaign_mend(struct campaign *c, const struct campaign_fault *f, struct fault_result *result)
+void campaign_mend(struct campaign *c, const struct campaign_fault *f, struct fault_result *result)
 {
 	struct err err = {""};
-	int rc = campaign_net_held_back(&c->net, &err);
-	int mended = campaign_net_mend(&c->net, rc ? NULL : &err);
+	int rc = campaign_net_held_back(&c->net, f, &err);
+	int mended = campaign_net_mend(&c->net, f, rc ? NULL : &err);
 	if (!rc)
 		rc = mended;
 	if (!rc)
 		rc = campaign_net_probe(&c->net, &err);
-	int code = campaign_await_work(c, (struct step_id){0});
-	int noted = campaign_note_ways(c, "joined", cut_ms(f), rc ? NULL : &err);
-	if (!rc)
-		rc = noted;
 	if (result->outcome == FAULT_PENDING)
 		result->outcome = FAULT_FIRED;
 	if (rc)
 		result->outcome = FAULT_NOT_FIRED;
 	if (rc)
 		snprintf(result->text, sizeof(result->text), "%.200s", err.text);
-	return code;
 }

@@ -226,7 +226,7 @@ static bool has_lost_daemon(const struct campaign *c)
 /* The daemons stay until the ranks have made their last checkpoint. Without one of them they would wait for that in vain. */
 void campaign_stop(struct campaign *c)
 {
-	campaign_net_mend(&c->net, NULL); /* a last checkpoint needs it */
+	campaign_net_mend_all(&c->net); /* a last checkpoint needs it */
 	end(c, false, has_lost_daemon(c) ? SIGKILL : SIGINT, clock_deadline(GRACE_NS));
 	end(c, true, SIGTERM, clock_deadline(SERVED_NS));
 	end_bridges(c);

@@ -137,10 +137,13 @@ int campaign_undrain(const struct campaign *c, uint32_t node, struct err *err);
 
 /* ---- campaign_cut.c ------------------------------------------------------------------------------------------------ */
 
-/* The network is whole, and then it is broken, each by probes. Not 0: it is whole, as far as that can be had. */
+/* The network is as the faults before this one have left it, and then this one breaks it too, each by probes. Not 0: this one
+ * breaks nothing, as far as that can be had. */
 int campaign_cut(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result, struct err *err);
-/* It is whole again, by probes, and the job comes back to work. What became of the fault is in *result. An exit code. */
-int campaign_mend(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result);
+/* The fault breaks it no more, by probes. What became of the fault is in *result. */
+void campaign_mend(struct campaign *c, const struct campaign_fault *fault, struct fault_result *result);
+/* For how long somebody is cut off: on a bad cable nobody is, and whoever is named is named wrongly. */
+uint64_t campaign_cut_ms(const struct campaign_fault *fault);
 /* What launchers say between "cut" and "joined" of ranks that hang is of no rank's making. */
 int campaign_note_ways(struct campaign *c, const char *event, uint64_t for_ms, struct err *err);
 

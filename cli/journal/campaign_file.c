@@ -250,8 +250,8 @@ static int take_with(const struct line *l, size_t together, struct campaign_file
 	if (!together || together == CAMPAIGN_TOGETHER_MAX)
 		return wrong(l, "with stands behind at, or behind another with; at most 8 faults come together");
 	int rc = take_kind(l, l->n > 1 ? l->words[1] : NULL, file, &f);
-	if (!rc && campaign_cuts(f.entry))
-		rc = wrong(l, "a fault of the network stands first, behind at: the others come while it lasts");
+	if (!rc && campaign_cuts(f.entry) && !campaign_cuts(file->faults[file->n - 1].entry))
+		rc = wrong(l, "faults of the network stand first: the others come while they last");
 	if (!rc)
 		rc = take_what(l, 2, file, &f);
 	f.with = true;
@@ -431,18 +431,19 @@ size_t campaign_file_together(const struct campaign_file *file, size_t first)
 	return n;
 }
 
-/* Only the first of those that come together can be one of the network: what came with it comes at its time. */
+/* Those of the network stand first: of what came with them the first that is left comes at their time. */
 size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_kind only)
 {
 	size_t kept = 0, n = file->n;
-	bool left_out = false;
+	bool first_left = true; /* of those that come together one has been kept */
 	for (size_t i = 0; i < n; i++) {
 		struct campaign_fault *f = &file->faults[i];
-		bool out = campaign_cuts(f->entry) && (!only || f->entry->kind == only);
-		f->with &= !left_out;
-		left_out = out;
-		if (!out)
-			file->faults[kept++] = *f;
+		first_left &= f->with;
+		if (campaign_cuts(f->entry) && (!only || f->entry->kind == only))
+			continue;
+		f->with &= first_left;
+		first_left = true;
+		file->faults[kept++] = *f;
 	}
 	file->n = kept;
 	file->left_out += n - kept;

@@ -14,7 +14,7 @@
  *	lasted TIME                     how long that lasted which the file repeats: what it is compressed by is told; up to 10000d
  *	at TIME KIND [WHAT]             one fault
  *	with KIND [WHAT]                another one, together with that of the line before: nobody waits for the job
- *	                                between them. One of the network stands first: it lasts meanwhile
+ *	                                between them. Those of the network stand first: they last meanwhile
  *	rate KIND N [WHAT]              N faults of the kind
  *	table FILE [total=N]            a table of causes (CSV); percents are of total. FILE: from the folder of this file
  *

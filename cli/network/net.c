@@ -2,13 +2,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/number.h"
 #include "network/cable.h"
 #include "process/launch_proc.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,14 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define NOWHERE "02:00:00:00:00:fe" /* no card has this address: what is sent to it is lost, silently */
 #define IP_NS (10 * CLOCK_NS_PER_S)
 
-enum { SCRIPT_BYTES = 16384, PATH_BYTES = 64, ADDRESS_BYTES = 24 };
+enum { SCRIPT_BYTES = 16384, ADDRESS_BYTES = 24 };
 
 extern char **environ;
 
@@ -167,13 +163,7 @@ static int join(const struct campaign_net *net, struct err *err)
 
 int campaign_net_make(struct campaign_net *net, uint32_t nodes, struct err *err)
 {
-	*net = (struct campaign_net){.nodes = nodes,
-				     .home = -1,
-				     .bridge = -1,
-				     .broken = {.nodes = nodes},
-				     .pulled = UINT32_MAX,
-				     .slowed = UINT32_MAX,
-				     .worn = UINT32_MAX};
+	*net = (struct campaign_net){.nodes = nodes, .home = -1, .bridge = -1, .broken = {.nodes = nodes}};
 	for (uint32_t k = 0; k < CAMPAIGN_NODES_MAX; k++)
 		net->node[k] = -1;
 	int rc = make_spaces(net, err);
@@ -195,10 +185,11 @@ static void close_one(int *fd)
 
 void campaign_net_close(struct campaign_net *net)
 {
-	campaign_cable_close(net->cable);
-	net->cable = NULL;
-	for (uint32_t k = 0; k < net->nodes; k++)
+	for (uint32_t k = 0; k < net->nodes; k++) {
+		campaign_cable_close(net->cable[k]);
+		net->cable[k] = NULL;
 		close_one(&net->node[k]);
+	}
 	if (net->nodes) {
 		close_one(&net->bridge);
 		close_one(&net->home);
@@ -208,6 +199,25 @@ void campaign_net_close(struct campaign_net *net)
 
 /* ---- it is broken -------------------------------------------------------------------------------------------------- */
 
+/* How the kind breaks it. */
+enum means { BY_WAYS, BY_PLUG, BY_RATE, BY_CABLE };
+
+static enum means means_of(const struct campaign_fault *f)
+{
+	switch (f->entry->kind) {
+	case FAULT_LINK_DOWN:
+	case FAULT_REBOOT:
+		return BY_PLUG;
+	case FAULT_LINK_SLOW:
+		return BY_RATE;
+	case FAULT_LINK_LOSS:
+	case FAULT_LINK_DELAY:
+		return BY_CABLE;
+	default:
+		return BY_WAYS;
+	}
+}
+
 /* The other end of its cable: the node sees no carrier, and knows nothing else. */
 static int plug(const struct campaign_net *net, uint32_t node, bool in, struct err *err)
 {
@@ -216,18 +226,20 @@ static int plug(const struct campaign_net *net, uint32_t node, bool in, struct e
 	return run_in(net, net->bridge, &s, err);
 }
 
-/* On each way that is broken what is sent goes to no card. */
-static int misdirect(const struct campaign_net *net, bool on, struct err *err)
+/* What is sent on each way that is lost now goes to no card; on one that was lost before and is not lost now it arrives again. */
+static int misdirect(const struct campaign_net *net, const struct campaign_ways *before,
+		     const struct campaign_ways *now, struct err *err)
 {
 	int rc = 0;
 	for (uint32_t from = 0; !rc && from < net->nodes; from++) {
 		struct script s = {.len = 0};
 		char address[ADDRESS_BYTES];
 		for (uint32_t to = 0; to < net->nodes; to++) {
-			if (!campaign_ways_is_lost(&net->broken, from, to))
+			bool lost = campaign_ways_is_lost(now, from, to);
+			if (lost == campaign_ways_is_lost(before, from, to))
 				continue;
 			campaign_net_address(to, address, sizeof(address));
-			if (on)
+			if (lost)
 				add(&s, "neigh replace %s lladdr " NOWHERE " dev eth0 nud permanent\n", address);
 			else
 				add(&s, "neigh del %s dev eth0\n", address);
@@ -238,170 +250,155 @@ static int misdirect(const struct campaign_net *net, bool on, struct err *err)
 }
 
 /* Both ends: what the node sends, and what is sent to it. */
-static int slow(const struct campaign_net *net, bool on, struct err *err)
+static int slow(const struct campaign_net *net, const struct campaign_fault *f, bool on, struct err *err)
 {
 	char how[64] = "";
 	struct script node = {.len = 0}, bridge = {.len = 0};
 	const char *verb = on ? "add" : "del";
 	if (on)
-		snprintf(how, sizeof(how), " tbf rate %umbit burst 64kb latency 400ms", net->mbit);
+		snprintf(how, sizeof(how), " tbf rate %umbit burst 64kb latency 400ms", f->mbit);
 	add(&node, "qdisc %s dev eth0 root%s\n", verb, how);
-	add(&bridge, "qdisc %s dev port%u root%s\n", verb, net->slowed, how);
-	int rc = run_tool(net, net->node[net->slowed], "tc", &node, NULL, err);
+	add(&bridge, "qdisc %s dev port%u root%s\n", verb, f->node, how);
+	int rc = run_tool(net, net->node[f->node], "tc", &node, NULL, err);
 	int other = run_tool(net, net->bridge, "tc", &bridge, NULL, rc ? NULL : err);
 	return rc ? rc : other;
 }
 
 /* Between the node's port and the bridge stands a cable that this process carries. It goes with its device. */
-static int unwear(struct campaign_net *net, struct err *err)
+static int unwear(struct campaign_net *net, uint32_t node, struct err *err)
 {
 	struct script s = {.len = 0};
-	campaign_cable_close(net->cable);
-	net->cable = NULL;
-	add(&s, "link del worn0\nlink set port%u master bridge\n", net->worn);
+	campaign_cable_close(net->cable[node]);
+	net->cable[node] = NULL;
+	add(&s, "link del worn%u\nlink set port%u master bridge\n", node, node);
 	return run_in(net, net->bridge, &s, err);
 }
 
 static int wear(struct campaign_net *net, const struct campaign_fault *f, struct err *err)
 {
 	struct script s = {.len = 0};
-	char port[24];
+	char port[24], worn[24];
 	snprintf(port, sizeof(port), "port%u", f->node);
+	snprintf(worn, sizeof(worn), "worn%u", f->node);
 	add(&s,
-	    "link add worn0 type veth peer name worn1\nlink set worn0 up\nlink set worn1 master bridge up\n"
+	    "link add %s type veth peer name bare%u\nlink set %s up\nlink set bare%u master bridge up\n"
 	    "link set %s nomaster\n",
-	    port);
+	    worn, f->node, worn, f->node, port);
 	int rc = run_in(net, net->bridge, &s, err);
 	if (rc)
 		return rc;
 	if (setns(net->bridge, CLONE_NEWNET))
 		return err_set(err, -errno, "setns: %s", err_name(errno));
-	rc = campaign_cable_open(port, "worn0", f->percent, f->delay_ms * CLOCK_NS_PER_MS, &net->cable, err);
+	rc = campaign_cable_open(port, worn, f->percent, f->delay_ms * CLOCK_NS_PER_MS, &net->cable[f->node], err);
 	campaign_net_leave(net);
 	if (rc)
-		(void)unwear(net, NULL);
+		(void)unwear(net, f->node, NULL);
 	return rc;
 }
 
-static int has_worn(const struct campaign_net *net, struct err *err)
+static int has_worn(const struct campaign_net *net, uint32_t node, struct err *err)
 {
 	uint64_t lost, delayed;
-	campaign_cable_count(net->cable, &lost, &delayed);
-	return lost || delayed ? 0
-			       : err_set(err, -EAGAIN, "the cable of node-%u has lost or delayed nothing", net->worn);
+	campaign_cable_count(net->cable[node], &lost, &delayed);
+	return lost || delayed ? 0 : err_set(err, -EAGAIN, "the cable of node-%u has lost or delayed nothing", node);
 }
 
-int campaign_net_held_back(const struct campaign_net *net, struct err *err)
+static int has_slowed(const struct campaign_net *net, uint32_t node, struct err *err)
 {
 	struct script ask = {.len = 0}, said = {.len = 0};
 	unsigned long packets = 0;
-	if (net->cable)
-		return has_worn(net, err);
-	if (net->slowed >= net->nodes)
-		return 0;
 	add(&ask, "qdisc show dev eth0\n");
-	int rc = run_tool(net, net->node[net->slowed], "tc", &ask, &said, err);
+	int rc = run_tool(net, net->node[node], "tc", &ask, &said, err);
 	const char *at = rc ? NULL : strstr(said.text, "overlimits ");
 	if (rc || (at && sscanf(at, "overlimits %lu", &packets) == 1 && packets))
 		return rc;
-	return err_set(err, -EAGAIN, "the slow cable of node-%u has held nothing back", net->slowed);
+	return err_set(err, -EAGAIN, "the slow cable of node-%u has held nothing back", node);
 }
 
-int campaign_net_try_slow(struct campaign_net *net, struct err *err)
+int campaign_net_held_back(const struct campaign_net *net, const struct campaign_fault *f, struct err *err)
 {
-	net->slowed = 0;
-	net->mbit = 1;
-	int rc = slow(net, true, err);
-	slow(net, false, NULL);
-	net->slowed = UINT32_MAX;
+	enum means means = means_of(f);
+	return means == BY_CABLE ? has_worn(net, f->node, err) : means == BY_RATE ? has_slowed(net, f->node, err) : 0;
+}
+
+int campaign_net_try_slow(const struct campaign_net *net, struct err *err)
+{
+	const struct campaign_fault f = {.mbit = 1};
+	int rc = slow(net, &f, true, err);
+	slow(net, &f, false, NULL);
 	return rc;
 }
 
-static int set_broken(const struct campaign_net *net, bool on, struct err *err)
+/* The ways that are lost by all faults that break it now; or only by those that turn ways, not cables. */
+static struct campaign_ways lost_ways(const struct campaign_net *net, bool turned)
 {
-	if (net->slowed < net->nodes)
-		return slow(net, on, err);
-	return net->pulled < net->nodes ? plug(net, net->pulled, !on, err) : misdirect(net, on, err);
-}
-
-int campaign_net_break(struct campaign_net *net, const struct campaign_fault *fault, struct err *err)
-{
-	campaign_ways_of(fault, net->nodes, &net->broken);
-	net->pulled =
-		fault->entry->kind == FAULT_LINK_DOWN || fault->entry->kind == FAULT_REBOOT ? fault->node : UINT32_MAX;
-	net->slowed = fault->entry->kind == FAULT_LINK_SLOW ? fault->node : UINT32_MAX;
-	net->mbit = fault->mbit;
-	if (fault->entry->kind == FAULT_LINK_LOSS || fault->entry->kind == FAULT_LINK_DELAY) {
-		net->worn = fault->node;
-		return wear(net, fault, err);
-	}
-	return set_broken(net, true, err);
-}
-
-int campaign_net_mend(struct campaign_net *net, struct err *err)
-{
-	int rc = net->cable ? unwear(net, err) : net->worn < net->nodes ? 0 : set_broken(net, false, err);
-	net->pulled = net->slowed = net->worn = UINT32_MAX;
-	net->broken = (struct campaign_ways){.nodes = net->nodes};
-	return rc;
-}
-
-/* ---- who is in it -------------------------------------------------------------------------------------------------- */
-
-static bool is_same(const struct stat *a, int fd)
-{
-	struct stat b;
-	return !fstat(fd, &b) && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
-}
-
-static bool is_of(const struct campaign_net *net, const struct stat *space)
-{
-	for (uint32_t k = 0; k < net->nodes; k++)
-		if (is_same(space, net->node[k]))
-			return true;
-	return is_same(space, net->bridge);
-}
-
-static bool find_process(const struct campaign_net *net, char text[CAMPAIGN_NET_TEXT_MAX])
-{
-	AUTO_CLOSEDIR DIR *dir = opendir("/proc");
-	bool found = false;
-	for (struct dirent *e; !found && dir && (e = readdir(dir));) {
-		char path[PATH_BYTES];
-		struct stat space;
-		uint64_t pid;
-		if (!number_parse(e->d_name, INT_MAX, &pid))
+	struct campaign_ways all = {.nodes = net->nodes}, one;
+	for (size_t i = 0; i < net->nfaults; i++) {
+		if (turned && means_of(net->faults[i]) != BY_WAYS)
 			continue;
-		snprintf(path, sizeof(path), "/proc/%u/ns/net", (unsigned)pid);
-		found = !stat(path, &space) && is_of(net, &space);
-		if (found)
-			snprintf(text, CAMPAIGN_NET_TEXT_MAX, "process %u is in a network namespace of the campaign",
-				 (unsigned)pid);
+		campaign_ways_of(net->faults[i], net->nodes, &one);
+		for (uint32_t k = 0; k < net->nodes; k++)
+			all.lost[k] |= one.lost[k];
 	}
-	return found;
+	return all;
 }
 
-static bool find_mount(const struct campaign_net *net, char text[CAMPAIGN_NET_TEXT_MAX])
+/* before: the ways that were turned. */
+static int set_broken(struct campaign_net *net, const struct campaign_fault *f, bool on,
+		      const struct campaign_ways *before, struct err *err)
 {
-	AUTO_FREE char *line = NULL;
-	size_t room = 0;
-	bool found = false;
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-	while (!found && f && getline(&line, &room, f) > 0) {
-		char point[CAMPAIGN_NET_TEXT_MAX - PATH_BYTES] = "";
-		struct stat space;
-		found = strstr(line, " nsfs ") && sscanf(line, "%*s %*s %*s %*s %191s", point) == 1 &&
-			!stat(point, &space) && is_of(net, &space);
-		if (found)
-			snprintf(text, CAMPAIGN_NET_TEXT_MAX, "%s is a mount of a network namespace of the campaign",
-				 point);
+	struct campaign_ways now = lost_ways(net, true);
+	switch (means_of(f)) {
+	case BY_PLUG:
+		return plug(net, f->node, !on, err);
+	case BY_RATE:
+		return slow(net, f, on, err);
+	case BY_CABLE:
+		return on ? wear(net, f, err) : unwear(net, f->node, err);
+	default:
+		return misdirect(net, before, &now, err);
 	}
-	if (f)
-		fclose(f);
-	return found;
 }
 
-bool campaign_net_in_use(const struct campaign_net *net, char text[CAMPAIGN_NET_TEXT_MAX])
+static bool takes_same_cable(const struct campaign_net *net, const struct campaign_fault *f)
 {
-	return net->nodes && (find_process(net, text) || find_mount(net, text));
+	bool same = false;
+	for (size_t i = 0; i < net->nfaults; i++)
+		same |= means_of(f) != BY_WAYS && means_of(net->faults[i]) != BY_WAYS &&
+			net->faults[i]->node == f->node;
+	return same;
+}
+
+int campaign_net_break(struct campaign_net *net, const struct campaign_fault *f, struct err *err)
+{
+	struct campaign_ways before = lost_ways(net, true);
+	if (net->nfaults == CAMPAIGN_TOGETHER_MAX || takes_same_cable(net, f))
+		return err_set(err, -EBUSY, "another fault has the cable of node-%u", f->node);
+	net->faults[net->nfaults++] = f;
+	net->broken = lost_ways(net, false);
+	int rc = set_broken(net, f, true, &before, err);
+	if (rc) {
+		net->nfaults--;
+		net->broken = lost_ways(net, false);
+	}
+	return rc;
+}
+
+int campaign_net_mend(struct campaign_net *net, const struct campaign_fault *f, struct err *err)
+{
+	struct campaign_ways before = lost_ways(net, true);
+	size_t at = 0;
+	while (at < net->nfaults && net->faults[at] != f)
+		at++;
+	if (at == net->nfaults)
+		return 0;
+	memmove(net->faults + at, net->faults + at + 1, (--net->nfaults - at) * sizeof(net->faults[0]));
+	net->broken = lost_ways(net, false);
+	return set_broken(net, f, false, &before, err);
+}
+
+void campaign_net_mend_all(struct campaign_net *net)
+{
+	while (net->nfaults)
+		(void)campaign_net_mend(net, net->faults[0], NULL);
 }

@@ -14,11 +14,11 @@ enum { CAMPAIGN_NET_TEXT_MAX = 256 };
 struct campaign_net {
 	uint32_t nodes; /* 0: there is none */
 	int home, bridge, node[CAMPAIGN_NODES_MAX];
-	struct campaign_ways broken;  /* now */
-	uint32_t slowed, mbit;        /* whose cable; UINT32_MAX: none */
-	uint32_t worn;                /* whose cable loses or delays packets; UINT32_MAX: none */
-	struct campaign_cable *cable; /* in its place */
-	uint32_t pulled;              /* whose cable; UINT32_MAX: none, ways are broken by wrong hardware addresses */
+	struct campaign_ways broken;                                /* now, by all faults together */
+	const struct campaign_fault *faults[CAMPAIGN_TOGETHER_MAX]; /* that break it now */
+	size_t nfaults;
+	struct campaign_cable
+		*cable[CAMPAIGN_NODES_MAX]; /* in the place of a node's that loses or delays packets; NULL: its own */
 };
 
 /* Makes it, and tries each way. Not 0: it cannot be had here, the error says why, and nothing is left of it. */
@@ -32,13 +32,15 @@ int campaign_net_enter(const struct campaign_net *net, uint32_t node, struct err
 void campaign_net_leave(const struct campaign_net *net);
 
 /* Whether the kernel can make a cable slow. */
-int campaign_net_try_slow(struct campaign_net *net, struct err *err);
-/* Of a bad cable: whether it has held something back, or lost it. -EAGAIN: it has not. */
-int campaign_net_held_back(const struct campaign_net *net, struct err *err);
-/* Of a network that is whole. */
+int campaign_net_try_slow(const struct campaign_net *net, struct err *err);
+/* Of a fault that makes a cable bad: whether the cable has held something back, or lost it. -EAGAIN: it has not. */
+int campaign_net_held_back(const struct campaign_net *net, const struct campaign_fault *fault, struct err *err);
+/* Beside what is broken already. The fault lives until it is mended. -EBUSY: another fault has the node's cable. */
 int campaign_net_break(struct campaign_net *net, const struct campaign_fault *fault, struct err *err);
-int campaign_net_mend(struct campaign_net *net, struct err *err);
-/* Whether somebody else has a namespace of it: a process that is in it, or a mount of it. text says who. */
+/* What only this fault breaks. 0: it does not break anything. */
+int campaign_net_mend(struct campaign_net *net, const struct campaign_fault *fault, struct err *err);
+void campaign_net_mend_all(struct campaign_net *net);
+/* network/guests.c: whether somebody else has a namespace of it: a process that is in it, or a mount of it. text says who. */
 bool campaign_net_in_use(const struct campaign_net *net, char text[CAMPAIGN_NET_TEXT_MAX]);
 
 /* network/probe.c: datagrams on each way. -EAGAIN: one that is broken lets them through, or another one does not. */

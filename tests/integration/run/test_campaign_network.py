@@ -88,6 +88,18 @@ def _():
     nothing_left("worn")
 
 
+@case("two faults break the network together, each for its own time, and a rank is lost meanwhile")
+def _():
+    if without:
+        return without
+    document, _ = ended(start(HEAD + "at 1s link-delay node=1 delay=20ms for=4s\nwith one-way node=2 to=0 for=1s\nwith kill rank=0\n", "both"))
+    equal([document[name] for name in ("fired", "not_fired", "left_out", "exit")], [3, 0, 0, 0])
+    equal([line["text"] for line in journal("both", "fault")][:2], ["what passed the cable of node-1 came 20 ms later", "what node-2 sent did not reach node-0"])
+    equal([len(journal("both", event)) for event in ("cut", "joined")], [3, 6], "each node is cut off once, and whole once more")
+    equal({line["for_ms"] for line in journal("both", "cut")}, {1000}, "nobody is cut off by a bad cable")
+    nothing_left("both")
+
+
 @case("ranks and nodes that are lost while a node is cut off come back with it")
 def _():
     if without:

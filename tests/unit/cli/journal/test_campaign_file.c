@@ -221,6 +221,23 @@ Test(campaign_file, faults_that_come_together_stay_together)
 			  "what came with the cable is there");
 }
 
+Test(campaign_file, faults_of_the_network_come_together_and_what_came_with_them_stays_together_without_them)
+{
+	static const char text[] = "nodes 3\nranks 3\nat 1s link-slow node=1\nwith link-down node=2\nwith kill rank=0\n"
+				   "with nan rank=1\n";
+	cr_assert_eq(read(text), 0, "%s", err.text);
+	cr_expect_eq(campaign_file_together(&file, 0), 4);
+	cr_expect_eq(campaign_file_leave_out_network(&file, FAULT_LINK_SLOW), 1);
+	cr_expect(file.faults[0].entry->kind == FAULT_LINK_DOWN && !file.faults[0].with);
+	cr_expect_eq(campaign_file_together(&file, 0), 3);
+	cr_expect_eq(campaign_file_leave_out_network(&file, 0), 1);
+	cr_expect(file.faults[0].entry->kind == FAULT_KILL && !file.faults[0].with);
+	cr_expect_eq(campaign_file_together(&file, 0), 2);
+	cr_assert_eq(read(text), 0, "%s", err.text);
+	cr_expect_eq(campaign_file_leave_out_network(&file, FAULT_LINK_DOWN), 1);
+	cr_expect_eq(campaign_file_together(&file, 0), 3, "the first one stays");
+}
+
 Test(campaign_file, names_the_line_that_is_wrong)
 {
 	static const struct {
@@ -264,7 +281,8 @@ Test(campaign_file, names_the_line_that_is_wrong)
 		     {"with kill\n", "behind at"},
 		     {"rate nan 1\nwith kill\n", ":2: with stands behind at"},
 		     {"at 3s nan\nwith 3s kill\n", ":2: a fault is wanted"},
-		     {"nodes 2\nat 3s nan\nwith link-down\n", "stands first"},
+		     {"nodes 2\nat 3s nan\nwith link-down\n", "stand first"},
+		     {"nodes 2\nat 3s link-down\nwith nan\nwith reboot\n", ":4: faults of the network stand first"},
 		     {"ranks 9\nat 3s kill\nwith kill\nwith kill\nwith kill\nwith kill\nwith kill\nwith kill\nwith "
 		      "kill\nwith "
 		      "kill\n",

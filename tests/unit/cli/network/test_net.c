@@ -51,7 +51,7 @@ static void try(struct campaign_fault *fault, const char *kind)
 	net.broken.lost[3] = 1;
 	cr_expect_eq(campaign_net_probe(&net, &err), -EAGAIN, "another way than that is broken");
 	net.broken = broken;
-	cr_assert_eq(campaign_net_mend(&net, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_mend(&net, fault, &err), 0, "%s", err.text);
 	cr_assert_eq(campaign_net_probe(&net, &err), 0, "%s: %s", kind, err.text);
 }
 
@@ -73,6 +73,55 @@ Test(campaign_net, sides_are_apart)
 	try(&fault, "partition");
 }
 
+static struct campaign_fault of_kind(const char *kind, struct campaign_fault fault)
+{
+	fault.entry = fault_find(kind, strlen(kind));
+	return fault;
+}
+
+static void expect_lost(uint32_t from, uint32_t bits)
+{
+	cr_expect_eq(net.broken.lost[from], bits, "node %u: %x", from, net.broken.lost[from]);
+	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
+}
+
+Test(campaign_net, of_faults_that_break_it_together_each_is_mended_alone)
+{
+	const struct campaign_fault way = of_kind("one-way", (struct campaign_fault){.node = 1, .to = 1}),
+				    apart = of_kind("partition", (struct campaign_fault){.side = {1, 2, 0, 0}}),
+				    pulled = of_kind("link-down", (struct campaign_fault){.node = 3});
+	cr_assert_eq(campaign_net_break(&net, &way, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_break(&net, &apart, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_break(&net, &pulled, &err), 0, "%s", err.text);
+	expect_lost(0, 10);
+	expect_lost(1, 9);
+	cr_assert_eq(campaign_net_mend(&net, &apart, &err), 0, "%s", err.text);
+	expect_lost(0, 8);
+	expect_lost(1, 9);
+	cr_assert_eq(campaign_net_mend(&net, &way, &err), 0, "%s", err.text);
+	expect_lost(1, 8);
+	cr_assert_eq(campaign_net_mend(&net, &pulled, &err), 0, "%s", err.text);
+	expect_lost(1, 0);
+}
+
+Test(campaign_net, a_cable_has_one_fault_at_a_time_and_cables_of_two_nodes_have_one_each)
+{
+	const struct campaign_fault first = of_kind("link-delay", (struct campaign_fault){.node = 1, .delay_ms = 1}),
+				    second = of_kind("link-delay", (struct campaign_fault){.node = 2, .delay_ms = 1}),
+				    same = of_kind("link-down", (struct campaign_fault){.node = 1});
+	cr_assert_eq(campaign_net_break(&net, &first, &err), 0, "%s", err.text);
+	cr_expect_eq(campaign_net_break(&net, &same, &err), -EBUSY);
+	cr_assert_eq(campaign_net_break(&net, &second, &err), 0, "%s", err.text);
+	expect_lost(1, 0);
+	cr_expect_eq(campaign_net_held_back(&net, &first, &err), 0, "%s", err.text);
+	cr_expect_eq(campaign_net_held_back(&net, &second, &err), 0, "%s", err.text);
+	campaign_net_mend_all(&net);
+	expect_lost(1, 0);
+	cr_assert_eq(campaign_net_break(&net, &same, &err), 0, "%s", err.text);
+	expect_lost(1, 13);
+	campaign_net_mend_all(&net);
+}
+
 /* A datagram of a node to another one. */
 static void send_to(int fd, uint32_t node, size_t size)
 {
@@ -90,7 +139,7 @@ Test(campaign_net, a_slow_cable_holds_back_what_is_more_than_it_takes_and_passes
 	if (campaign_net_try_slow(&net, &err))
 		cr_skip_test("%s", err.text);
 	cr_assert_eq(campaign_net_break(&net, &fault, &err), 0, "%s", err.text);
-	cr_expect_eq(campaign_net_held_back(&net, &err), -EAGAIN, "nothing was sent");
+	cr_expect_eq(campaign_net_held_back(&net, &fault, &err), -EAGAIN, "nothing was sent");
 	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
 	cr_assert_eq(campaign_net_enter(&net, 1, &err), 0);
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -98,9 +147,8 @@ Test(campaign_net, a_slow_cable_holds_back_what_is_more_than_it_takes_and_passes
 	for (int i = 0; i < 4; i++)
 		send_to(fd, 0, 60000);
 	close(fd);
-	cr_expect_eq(campaign_net_held_back(&net, &err), 0, "%s", err.text);
-	cr_assert_eq(campaign_net_mend(&net, &err), 0, "%s", err.text);
-	cr_expect_eq(campaign_net_held_back(&net, &err), 0, "no cable is slow");
+	cr_expect_eq(campaign_net_held_back(&net, &fault, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_mend(&net, &fault, &err), 0, "%s", err.text);
 	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
 }
 
@@ -146,8 +194,8 @@ Test(campaign_net, a_cable_that_loses_packets_passes_the_others_either_way)
 	int there = count_until(worn, good, 0, 2);
 	cr_expect(there > 0 && there < SENT, "%d", there);
 	cr_expect_geq(count_until(good, worn, 1, 2), 0);
-	cr_expect_eq(campaign_net_held_back(&net, &err), 0, "%s", err.text);
-	cr_assert_eq(campaign_net_mend(&net, &err), 0, "%s", err.text);
+	cr_expect_eq(campaign_net_held_back(&net, &fault, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_mend(&net, &fault, &err), 0, "%s", err.text);
 	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
 	for (int i = 0; i < SENT; i++)
 		send_to(worn, 0, 3);
@@ -166,8 +214,8 @@ Test(campaign_net, a_cable_that_delays_packets_loses_none)
 	send_to(worn, 0, 50000); /* in many packets */
 	cr_expect_geq(count_until(worn, good, 0, 3), 1);
 	cr_expect_geq(clock_now(), from + 200 * CLOCK_NS_PER_MS);
-	cr_expect_eq(campaign_net_held_back(&net, &err), 0, "%s", err.text);
-	cr_assert_eq(campaign_net_mend(&net, &err), 0, "%s", err.text);
+	cr_expect_eq(campaign_net_held_back(&net, &fault, &err), 0, "%s", err.text);
+	cr_assert_eq(campaign_net_mend(&net, &fault, &err), 0, "%s", err.text);
 	cr_expect_eq(campaign_net_probe(&net, &err), 0, "%s", err.text);
 	close(worn);
 	close(good);
