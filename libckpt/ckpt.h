@@ -695,6 +695,9 @@ void ckpt_beat_loss(ckpt *s, uint64_t step, ckpt_phase phase, double loss, doubl
  * be NULL), its sequence number in the communicator, its bytes. Like ckpt_beat, it does nothing
  * before ckpt_join, and `s` may be NULL. */
 void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes);
+/* The same, with the type of the elements: then a rank that enters with another type than the
+ * others is named, although name, number and bytes are the same. dtype 0: not known. */
+void ckpt_collective_enter_typed(ckpt *s, const char *op, ckpt_dtype dtype, uint64_t seq, uint64_t bytes);
 /* Notes in the flight record that this rank leaves a collective. The time in between tells who
  * waits for whom: call it when the collective is over, not when it was only begun. `s` may be
  * NULL. */

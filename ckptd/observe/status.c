@@ -8,6 +8,7 @@
 #include "coordinator/room.h"
 #include "faults/room.h"
 #include "format/arena/flight.h"
+#include "format/tensor/dtype.h"
 #include "job/room.h"
 #include "observe/health.h"
 #include "observe/http.h"
@@ -77,8 +78,9 @@ static json_t *collective_json(const struct flight_view *is, uint64_t now)
 {
 	if (!is->since_ns)
 		return json_null();
-	return json_pack("{s:s, s:I, s:I, s:b, s:o}", "op", is->op, "number", (json_int_t)is->collective, "bytes",
-			 (json_int_t)is->bytes, "in", is->in_collective, "entered_ms",
+	json_t *dtype = is->dtype ? json_string(dtype_name((enum dtype)is->dtype)) : json_null();
+	return json_pack("{s:s, s:I, s:I, s:o, s:b, s:o}", "op", is->op, "number", (json_int_t)is->collective, "bytes",
+			 (json_int_t)is->bytes, "dtype", dtype, "in", is->in_collective, "entered_ms",
 			 plain_json_ms(true, age(is->since_ns, now)));
 }
 

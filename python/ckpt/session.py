@@ -346,8 +346,11 @@ class Session(_Handle):
         else:
             lib.ckpt_beat_loss(self._handle, step, PHASES[phase], loss, -1 if grad_norm is None else grad_norm)
 
-    def collective_enter(self, op: str | None = None, seq: int = 0, size: int = 0) -> None:
-        lib.ckpt_collective_enter(self._handle, _text(op), seq, size)
+    def collective_enter(self, op: str | None = None, seq: int = 0, size: int = 0, dtype: str | None = None) -> None:
+        """``dtype``: of the elements, as in :meth:`register`; None: not known."""
+        if dtype is not None and dtype not in NAMES:
+            raise TypeError(f"collective {op}: dtype {dtype} is none of {', '.join(NAMES)}")
+        lib.ckpt_collective_enter_typed(self._handle, _text(op), NAMES.index(dtype) + 1 if dtype else 0, seq, size)
 
     def collective_leave(self) -> None:
         lib.ckpt_collective_leave(self._handle)

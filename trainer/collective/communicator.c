@@ -85,17 +85,20 @@ int communicator_leave(struct communicator *c)
 	return rc;
 }
 
-static void note_place(struct communicator *c, const char *name, size_t bytes)
+static void note_place(struct communicator *c, const char *name, ckpt_dtype dtype, size_t bytes)
 {
-	c->place = (struct communicator_place){
-		.epoch = c->epoch, .rank = c->rank, .sequence = collective_sequence(c->collective) + 1, .bytes = bytes};
+	c->place = (struct communicator_place){.epoch = c->epoch,
+					       .rank = c->rank,
+					       .sequence = collective_sequence(c->collective) + 1,
+					       .bytes = bytes,
+					       .dtype = (uint8_t)dtype};
 	memcpy(c->place.op, name, strnlen(name, sizeof(c->place.op)));
 }
 
-static int64_t enter(struct communicator *c, const char *name, size_t bytes)
+static int64_t enter(struct communicator *c, const char *name, ckpt_dtype dtype, size_t bytes)
 {
-	note_place(c, name, bytes);
-	ckpt_collective_enter(c->session, name, collective_sequence(c->collective) + 1, bytes);
+	note_place(c, name, dtype, bytes);
+	ckpt_collective_enter_typed(c->session, name, dtype, collective_sequence(c->collective) + 1, bytes);
 	return deadline_in_ms(c->timeout_ms);
 }
 
@@ -108,42 +111,42 @@ static int leave(struct communicator *c, int rc)
 
 int communicator_reduce_scatter(struct communicator *c, float *data, size_t count)
 {
-	int64_t deadline = enter(c, "reduce_scatter", count * sizeof(*data));
+	int64_t deadline = enter(c, "reduce_scatter", CKPT_F32, count * sizeof(*data));
 
 	return leave(c, collective_reduce_scatter(c->collective, data, count, deadline));
 }
 
 int communicator_all_gather(struct communicator *c, float *data, size_t count)
 {
-	int64_t deadline = enter(c, "all_gather", count * sizeof(*data));
+	int64_t deadline = enter(c, "all_gather", CKPT_F32, count * sizeof(*data));
 
 	return leave(c, collective_all_gather(c->collective, data, count, deadline));
 }
 
 int communicator_sum(struct communicator *c, double *values, size_t count)
 {
-	int64_t deadline = enter(c, "reduce_double", count * sizeof(*values));
+	int64_t deadline = enter(c, "reduce_double", CKPT_F64, count * sizeof(*values));
 
 	return leave(c, collective_sum(c->collective, values, count, deadline));
 }
 
 int communicator_gather(struct communicator *c, void *all, size_t bytes)
 {
-	int64_t deadline = enter(c, "gather", bytes);
+	int64_t deadline = enter(c, "gather", CKPT_U8, bytes);
 
 	return leave(c, collective_gather(c->collective, all, bytes, deadline));
 }
 
 int communicator_gather_shards(struct communicator *c, float *data, size_t count)
 {
-	int64_t deadline = enter(c, "gather_shards", count * sizeof(*data));
+	int64_t deadline = enter(c, "gather_shards", CKPT_F32, count * sizeof(*data));
 
 	return leave(c, collective_gather_shards(c->collective, data, count, deadline));
 }
 
 int communicator_barrier(struct communicator *c)
 {
-	int64_t deadline = enter(c, "barrier", 0);
+	int64_t deadline = enter(c, "barrier", (ckpt_dtype)0, 0);
 
 	return leave(c, collective_barrier(c->collective, deadline));
 }

@@ -25,7 +25,8 @@ struct communicator_place {
 	int32_t rank;
 	uint64_t sequence, bytes;
 	uint8_t mismatch; /* it failed because a neighbour was in another one */
-	char op[15];
+	uint8_t dtype;    /* ckpt_dtype of its elements; 0: it has none */
+	char op[14];
 };
 
 struct communicator {

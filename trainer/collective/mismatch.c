@@ -22,7 +22,8 @@ static bool counts(const struct view *v, const struct communicator_place *place)
 
 static bool alike(const struct communicator_place *a, const struct communicator_place *b)
 {
-	return a->sequence == b->sequence && a->bytes == b->bytes && !strncmp(a->op, b->op, sizeof(a->op));
+	return a->sequence == b->sequence && a->bytes == b->bytes && a->dtype == b->dtype &&
+	       !strncmp(a->op, b->op, sizeof(a->op));
 }
 
 /* The newest epoch with a difference, and the earliest collective in which it was seen. */
@@ -73,10 +74,16 @@ __attribute__((format(printf, 3, 4))) static size_t put(char text[MISMATCH_TEXT_
 	return used;
 }
 
+/* Of those that collectives here have. */
+static const char *type_name(uint8_t dtype)
+{
+	return dtype == CKPT_F32 ? " of F32" : dtype == CKPT_F64 ? " of F64" : dtype == CKPT_U8 ? " of U8" : "";
+}
+
 static size_t put_place(char text[MISMATCH_TEXT_SIZE], size_t used, const struct communicator_place *place)
 {
-	return put(text, used, "%.*s #%" PRIu64 " of %" PRIu64 " bytes", (int)sizeof(place->op), place->op,
-		   place->sequence, place->bytes);
+	return put(text, used, "%.*s #%" PRIu64 " of %" PRIu64 " bytes%s", (int)sizeof(place->op), place->op,
+		   place->sequence, place->bytes, type_name(place->dtype));
 }
 
 /* Those who are elsewhere than `most`; NULL: all that count. */

@@ -85,7 +85,7 @@ struct patience beat_patience(ckpt *s, uint64_t deadline)
 	return (struct patience){.deadline = deadline, .every_ns = BEAT_NS, .waiting = waits_for_device, .arg = s};
 }
 
-void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)
+void ckpt_collective_enter_typed(ckpt *s, const char *op, ckpt_dtype dtype, uint64_t seq, uint64_t bytes)
 {
 	struct stage *stage;
 	struct arena_flight *flight = flight_of(s, &stage);
@@ -93,10 +93,17 @@ void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes
 		snprintf(flight->coll_op, sizeof(flight->coll_op), "%s", op ? op : "");
 		atomic_store_explicit(&flight->coll_seq, seq, memory_order_relaxed);
 		atomic_store_explicit(&flight->coll_bytes, bytes, memory_order_relaxed);
+		atomic_store_explicit(&stage_head(stage)->typed, arena_typed(seq, (uint8_t)dtype),
+				      memory_order_relaxed);
 		atomic_store_explicit(&flight->coll_since_ns, clock_now(), memory_order_relaxed);
 		atomic_store_explicit(&flight->in_collective, 1, memory_order_release);
 	}
 	stage_put(stage);
+}
+
+void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)
+{
+	ckpt_collective_enter_typed(s, op, (ckpt_dtype)0, seq, bytes);
 }
 
 /* The thread that enters is the only writer. A process before it may have died while seq was odd. */

@@ -250,12 +250,21 @@ struct arena_head {
 	/* daemon: until then no heartbeat is to be expected (ckptd/job/apart.h), ns of CLOCK_MONOTONIC; 0: it was always.
 	 * Unused where the daemon is older. */
 	_Alignas(64) _Atomic uint64_t apart_ns;
+	/* rank: the type of the elements in its collective, as arena_typed(), written before in_collective. 0: it was not
+	 * given. Unused where the library is older. */
+	_Alignas(64) _Atomic uint64_t typed;
 	/* daemon: the rank that all others of the job wait for (ckptd/job/standstill.h), as arena_named(). ARENA_NOBODY:
 	 * all stand still, and none stands out; 0: that has not been looked into. Unused where the daemon is older. */
 	_Atomic uint64_t named;
 };
 
 _Static_assert(sizeof(struct arena_head) <= ARENA_HEAD, "the head has a fixed place");
+
+/* Of another collective than the flight record has it says nothing: a library that knows of no types may have come. */
+static inline uint64_t arena_typed(uint64_t coll_seq, uint8_t dtype)
+{
+	return coll_seq << 8 | dtype;
+}
 
 #define ARENA_NOBODY UINT32_MAX
 

@@ -1,5 +1,7 @@
 #include "format/arena/culprit.h"
 
+#include "format/tensor/dtype.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,8 @@ static int by_collective(const void *left, const void *right)
 		c = compare(a->collective, b->collective);
 	if (!c)
 		c = compare(a->bytes, b->bytes);
+	if (!c)
+		c = compare(a->dtype, b->dtype);
 	return c ? c : strcmp(a->op, b->op);
 }
 
@@ -80,12 +84,15 @@ bool culprit_stands_out(const struct suspect *all, uint32_t n, const struct susp
 	return false;
 }
 
-static const char *where(char text[96], const struct flight_view *is)
+enum { WHERE_MAX = 112 };
+
+static const char *where(char text[WHERE_MAX], const struct flight_view *is)
 {
 	if (is->in_collective)
-		snprintf(text, 96, "in %s #%" PRIu64 " of %" PRIu64 " bytes", is->op, is->collective, is->bytes);
+		snprintf(text, WHERE_MAX, "in %s #%" PRIu64 " of %" PRIu64 " bytes%s%s", is->op, is->collective,
+			 is->bytes, is->dtype ? " of " : "", is->dtype ? dtype_name((enum dtype)is->dtype) : "");
 	else
-		snprintf(text, 96, "in no collective");
+		snprintf(text, WHERE_MAX, "in no collective");
 	return text;
 }
 
@@ -107,7 +114,7 @@ static const struct suspect *most_others(const struct suspect *all, uint32_t n, 
 const char *culprit_text(const struct suspect *all, uint32_t n, const struct suspect *culprit,
 			 char dst[CULPRIT_TEXT_MAX])
 {
-	char own[96], others[96];
+	char own[WHERE_MAX], others[WHERE_MAX];
 	uint32_t count;
 	const struct suspect *most = most_others(all, n, culprit, &count);
 	int len = snprintf(dst, CULPRIT_TEXT_MAX, "last at step %" PRIu64 "%s, %s", culprit->is.step,

@@ -1,5 +1,7 @@
 #include "format/arena/flight.h"
 
+#include "format/tensor/dtype.h"
+
 static void copy_op(char dst[FLIGHT_OP_MAX], const char *src)
 {
 	for (size_t i = 0; i < FLIGHT_OP_MAX; i++) {
@@ -7,6 +9,12 @@ static void copy_op(char dst[FLIGHT_OP_MAX], const char *src)
 		dst[i] = !c || (c > ' ' && c <= '~') ? c : '?';
 	}
 	dst[FLIGHT_OP_MAX - 1] = '\0';
+}
+
+static uint8_t dtype_in(uint64_t typed, uint64_t collective)
+{
+	uint8_t dtype = (uint8_t)typed;
+	return typed == arena_typed(collective, dtype) && dtype < DTYPE_END ? dtype : 0;
 }
 
 void flight_look(const struct arena_head *head, struct flight_view *view)
@@ -20,6 +28,7 @@ void flight_look(const struct arena_head *head, struct flight_view *view)
 	view->bytes = atomic_load(&flight->coll_bytes);
 	view->since_ns = atomic_load(&flight->coll_since_ns);
 	copy_op(view->op, flight->coll_op);
+	view->dtype = dtype_in(atomic_load(&head->typed), view->collective);
 }
 
 enum { TRIES = 8 }; /* a rank can have died in the middle */

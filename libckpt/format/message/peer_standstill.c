@@ -1,6 +1,7 @@
 /* Parts of messages between nodes that say where ranks are which give no heartbeat. */
 #include "format/message/peer_parts.h"
 
+#include "format/tensor/dtype.h"
 #include "format/tensor/fields.h"
 
 static void put_suspect(struct wbuf *out, const struct suspect *s)
@@ -13,6 +14,7 @@ static void put_suspect(struct wbuf *out, const struct suspect *s)
 	wbuf_u64(out, s->is.collective);
 	wbuf_u64(out, s->is.bytes);
 	wbuf_str(out, s->is.op);
+	wbuf_u8(out, s->is.dtype);
 }
 
 static void get_suspect(struct rbuf *r, struct suspect *s)
@@ -25,6 +27,7 @@ static void get_suspect(struct rbuf *r, struct suspect *s)
 	s->is.collective = rbuf_u64(r);
 	s->is.bytes = rbuf_u64(r);
 	get_text(r, s->is.op, sizeof(s->is.op));
+	s->is.dtype = rbuf_u8(r);
 }
 
 void peer_silent_put(struct wbuf *out, const struct peer_silent *m)
@@ -45,9 +48,12 @@ void peer_silent_get(struct rbuf *r, struct peer_silent *m)
 
 int peer_silent_check(const struct peer_silent *m, struct err *err)
 {
-	for (uint32_t i = 0; i < m->n; i++)
+	for (uint32_t i = 0; i < m->n; i++) {
 		if (m->of[i].rank >= RANK_MAX || (i && m->of[i].rank <= m->of[i - 1].rank))
 			return peer_bad(PEER_SILENT, err, "rank", m->of[i].rank);
+		if (m->of[i].is.dtype >= DTYPE_END)
+			return peer_bad(PEER_SILENT, err, "dtype", m->of[i].is.dtype);
+	}
 	return 0;
 }
 

@@ -38,6 +38,13 @@ def _():
     equal(2 <= float(found.group(1)) < 20, True, "not before the deadline, and soon after it")
 
 
+@case("a rank that waits with another type than the others is named, with both types")
+def _():
+    r = run("-n", 3, "--json", "--hang-timeout", 2, "--", BIN / "mismatched", "type")
+    has(r.err(), "rank 1 hangs: no heartbeat", "last at step 5, in reduce_scatter #7 of 4096 bytes of BF16; rank ",
+        " and others are in reduce_scatter #7 of 4096 bytes of F32: process ")
+
+
 @case("with --json the ranks' stdout goes to stderr")
 def _():
     r = run("-n", 2, "--json", *sh("echo out $RANK"))

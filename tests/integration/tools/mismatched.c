@@ -1,7 +1,8 @@
-/* A rank for ckpt run: rank 1 enters another collective than the others, and all wait for ever, as a communicator does that notices nothing.
+/* A rank for ckpt run: rank 1 enters another collective than the others (mismatched type: the same one with another type of elements), and all wait for ever, as a communicator does that notices nothing.
  * When the epoch moves on they end; who is started later ends at once. */
 #include "ckpt.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static void raise_fd(void *arg, uint32_t epoch, const char *reason)
 	eventfd_write(*(int *)arg, 1);
 }
 
-static int stay(ckpt *s, const int *fd)
+static int stay(ckpt *s, const int *fd, bool type)
 {
 	static uint8_t state[16];
 	eventfd_t ignored;
@@ -27,7 +28,9 @@ static int stay(ckpt *s, const int *fd)
 		return 1;
 	}
 	ckpt_beat(s, 5, CKPT_PHASE_COLLECTIVE);
-	if (ckpt_rank(s) == 1)
+	if (type)
+		ckpt_collective_enter_typed(s, "reduce_scatter", ckpt_rank(s) == 1 ? CKPT_BF16 : CKPT_F32, 7, 4096);
+	else if (ckpt_rank(s) == 1)
 		ckpt_collective_enter(s, "all_gather", 7, 512);
 	else
 		ckpt_collective_enter(s, "reduce_scatter", 7, 4096);
@@ -35,7 +38,7 @@ static int stay(ckpt *s, const int *fd)
 	return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
 	ckpt_options o = CKPT_INIT(ckpt_options);
@@ -50,7 +53,7 @@ int main(void)
 		fprintf(stderr, "mismatched: %s\n", why);
 		return 1;
 	}
-	int rc = stay(s, &fd);
+	int rc = stay(s, &fd, argc > 1 && !strcmp(argv[1], "type"));
 	ckpt_close(s);
 	return rc;
 }

@@ -150,6 +150,7 @@ Test(arguments, without_a_session)
 	RETURNS((ckpt_beat(NULL, 1, CKPT_PHASE_IDLE), 0), 0);
 	RETURNS((ckpt_beat_loss(NULL, 1, CKPT_PHASE_IDLE, 2.5, -1), 0), 0);
 	RETURNS((ckpt_collective_enter(NULL, NULL, 1, 1), 0), 0);
+	RETURNS((ckpt_collective_enter_typed(NULL, NULL, CKPT_F32, 1, 1), 0), 0);
 	RETURNS((ckpt_collective_leave(NULL), 0), 0);
 	RETURNS(ckpt_version()[0], '0');
 	RETURNS(ckpt_error(NULL)[0], 't');
@@ -410,6 +411,7 @@ Test(arguments_joined, of_restores_and_marks)
 	} later = {.known = {.size = sizeof(later)}, .newer = 1};
 	REFUSES(ckpt_restore(s, 1, NULL, &later.known, 0), -E2BIG, "ckpt_restored has fields");
 	RETURNS((ckpt_collective_enter(s, NULL, 1, 1), 0), 0);
+	RETURNS((ckpt_collective_enter_typed(s, NULL, (ckpt_dtype)999, 1, 1), 0), 0);
 	RETURNS((ckpt_beat(s, 1, (ckpt_phase)99), 0), 0);
 	RETURNS((ckpt_beat_loss(s, 1, (ckpt_phase)99, NAN, INFINITY), 0), 0);
 	RETURNS(ckpt_should_stop(s), 0);

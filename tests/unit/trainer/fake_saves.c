@@ -54,9 +54,9 @@ int ckpt_fault(ckpt *s, char *name, size_t size, uint64_t *ms)
 	return 0; /* nobody asks for one */
 }
 
-void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)
+void ckpt_collective_enter_typed(ckpt *s, const char *op, ckpt_dtype dtype, uint64_t seq, uint64_t bytes)
 {
-	(void)s, (void)op, (void)seq, (void)bytes;
+	(void)s, (void)op, (void)dtype, (void)seq, (void)bytes;
 }
 
 void ckpt_collective_leave(ckpt *s)

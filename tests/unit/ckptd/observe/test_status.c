@@ -129,10 +129,12 @@ Test(status, a_rank_tells_its_collective_and_what_it_waits_for)
 	cr_expect_str_eq(json_string_value(json_object_get(collective, "op")), "all_?");
 	cr_expect_eq(json_integer_value(json_object_get(collective, "number")), 7);
 	cr_expect_eq(json_integer_value(json_object_get(collective, "bytes")), 4096);
+	cr_expect(json_is_null(json_object_get(collective, "dtype")));
 	cr_expect(json_is_true(json_object_get(collective, "in")));
 	cr_expect(json_is_real(json_object_get(collective, "entered_ms")));
 	cr_expect_str_eq(json_string_value(json_object_get(rank, "waits")), "join");
 	json_decref(j);
+	head->typed = arena_typed(7, DTYPE_BF16);
 	head->flight.beat_ns = head->flight.coll_since_ns = UINT64_MAX; /* while the document is written */
 	j = status();
 	rank = json_array_get(json_object_get(first_job(j), "ranks"), 1);
@@ -141,6 +143,7 @@ Test(status, a_rank_tells_its_collective_and_what_it_waits_for)
 	cr_expect_eq(json_integer_value(json_object_get(rank, "beat_age_ms")), 0);
 	cr_expect(json_is_real(json_object_get(collective, "entered_ms")));
 	cr_expect_float_eq(json_real_value(json_object_get(collective, "entered_ms")), 0, 1e-9);
+	cr_expect_str_eq(json_string_value(json_object_get(collective, "dtype")), "BF16");
 	json_decref(j);
 	free(head);
 }

@@ -1,4 +1,5 @@
 #include "format/arena/culprit.h"
+#include "format/tensor/dtype.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -50,6 +51,9 @@ Test(culprit, one_hint_goes_before_another)
 	cr_expect_eq(found(), 11u, "is at an earlier step");
 	all[2].is.bytes = 8;
 	cr_expect_eq(found(), 12u, "is in a collective of another size");
+	all[2].is.bytes = 4096;
+	all[2].is.dtype = DTYPE_BF16;
+	cr_expect_eq(found(), 12u, "is in one of another type");
 	all[3].is.collective = 6;
 	cr_expect_eq(found(), 13u, "is in an earlier one");
 	all[0].is.in_collective = false;
@@ -123,6 +127,10 @@ Test(culprit, a_large_job_is_judged_at_once)
 Test(culprit, the_sentence_has_what_it_and_the_others_are_in)
 {
 	cr_expect_str_eq(text(0), "last at step 5, in reduce #7 of 4096 bytes");
+	all[0].is.dtype = DTYPE_F32;
+	cr_expect_str_eq(text(0), "last at step 5, in reduce #7 of 4096 bytes of F32; rank 11 and others are in reduce "
+				  "#7 of 4096 bytes");
+	all[0].is.dtype = 0;
 	all[2].is.in_collective = false;
 	cr_expect_str_eq(text(2),
 			 "last at step 5, in no collective; rank 10 and others are in reduce #7 of 4096 bytes");

@@ -1,4 +1,5 @@
 #include "format/arena/flight.h"
+#include "format/tensor/dtype.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -33,6 +34,23 @@ Test(flight, what_the_rank_has_written_is_read)
 	cr_expect_eq(is.collective, 7u);
 	cr_expect_eq(is.bytes, 4096u);
 	cr_expect_eq(is.since_ns, 900u);
+}
+
+Test(flight, a_type_is_of_the_collective_that_it_came_with_or_not_known)
+{
+	struct flight_view is;
+	head.flight.coll_seq = 7;
+	flight_look(&head, &is);
+	cr_expect_eq(is.dtype, 0, "a library that knows of none");
+	head.typed = arena_typed(7, DTYPE_BF16);
+	flight_look(&head, &is);
+	cr_expect_eq(is.dtype, DTYPE_BF16);
+	head.flight.coll_seq = 8;
+	flight_look(&head, &is);
+	cr_expect_eq(is.dtype, 0, "it was of another one");
+	head.typed = arena_typed(8, DTYPE_END);
+	flight_look(&head, &is);
+	cr_expect_eq(is.dtype, 0, "there is no such type");
 }
 
 Test(flight, a_name_is_printable_and_ends)

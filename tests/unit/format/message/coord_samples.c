@@ -124,7 +124,8 @@ struct peer_report a_report(enum peer_type type)
 				.is = {.in_collective = true,
 				       .collective = 9,
 				       .bytes = 1ull << 33,
-				       .op = "all_reduce"}}}};
+				       .op = "all_reduce",
+				       .dtype = 9}}}};
 		break;
 	case PEER_PACE:
 		r.pace = (struct peer_pace){

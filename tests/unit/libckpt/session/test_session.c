@@ -376,7 +376,8 @@ Test(session, the_flight_record_is_written)
 	cr_assert_geq(head->flight.beat_ns, before);
 	cr_assert_eq(head->flight.step, 42);
 	cr_assert_eq(head->flight.phase, CKPT_PHASE_BACKWARD);
-	ckpt_collective_enter(c.s[0], "reduce_scatter_and_more", 7, 4096);
+	ckpt_collective_enter_typed(c.s[0], "reduce_scatter_and_more", CKPT_BF16, 7, 4096);
+	cr_assert_eq(head->typed, arena_typed(7, CKPT_BF16));
 	cr_assert_eq(head->flight.in_collective, 1);
 	cr_assert_eq(head->flight.coll_seq, 7);
 	cr_assert_eq(head->flight.coll_bytes, 4096);
@@ -390,6 +391,7 @@ Test(session, the_flight_record_is_written)
 	cr_assert_eq(head->waited.seq, 2, "it was in none");
 	head->waited.seq = 3; /* another process has died while it left one */
 	ckpt_collective_enter(c.s[0], "barrier", 8, 0);
+	cr_assert_eq(head->typed, arena_typed(8, 0));
 	ckpt_collective_leave(c.s[0]);
 	cr_assert(head->waited.seq == 4 && head->waited.ns > ns);
 	cr_assert_eq(ckpt_should_stop(c.s[0]), 0);

@@ -30,6 +30,17 @@ Test(mismatch, the_one_of_many_is_named)
 			 "mismatch: rank 1 was in all_gather #7 of 64 bytes; 2 ranks in reduce_scatter #7 of 64 bytes");
 }
 
+Test(mismatch, one_with_another_type_is_named_with_both)
+{
+	struct communicator_place all[] = {at(3, 0, "gather", 7), saw(at(3, 1, "gather", 7)), at(3, 2, "gather", 7)};
+
+	all[0].dtype = all[1].dtype = all[2].dtype = CKPT_F32;
+	all[2].dtype = CKPT_F64;
+	cr_assert(mismatch_find(all, 3, text));
+	cr_expect_str_eq(text, "mismatch: rank 2 was in gather #7 of 64 bytes of F64; 2 ranks in gather #7 of 64 bytes "
+			       "of F32");
+}
+
 Test(mismatch, all_who_are_elsewhere_are_named)
 {
 	const struct communicator_place all[] = {saw(at(3, 0, "gather", 7)), saw(at(3, 1, "barrier", 7)),
