@@ -98,10 +98,29 @@ def _():
     expect(re.fullmatch(r"\d+; 0", measured["three faults at once, 200 times: acknowledged checkpoints; promises broken"][1]), measured)
 
 
-@case("the plan reaches its floors")
+@case("the plan reaches its floors, and its rows are written into the page, in place of those that were there")
 def _():
-    measured, _ = campaigns("--dir", top / "p", "plan")
+    page, was = top / "page.md", PAGE.read_text()
+    old = re.sub(r"(90 days: time \| 10 s \|) [^|]* \|", r"\1 99.9 s |", was)
+    page.write_text(old)
+    measured, _ = campaigns("--dir", top / "p", "--write", "--page", page, "plan")
     on_page(measured)
+    new = page.read_text()
+    expect("99.9 s" in old and "99.9 s" not in new, new)
+    for figure, (floor, is_, command) in measured.items():
+        equal(new.count(f"| {figure} | {floor} | {is_} | whole | {command} |\n"), 1, figure)
+    others = [[line for line in text.splitlines() if "campaigns plan`" not in line] for text in (was, new)]
+    equal(others[0], others[1], "the rest of it is as it was")
+
+
+@case("of a campaign that the page does not have yet the rows come in the order of the campaigns")
+def _():
+    page = top / "page.md"
+    page.write_text("| figure | floor | measured | part | command |\n|---|---|---|---|---|\n| **What is saved** | | | | |\n| a | b | c | whole | d |\n\nend\n")
+    measured, _ = campaigns("--dir", top / "p", "--write", "--page", page, "plan")
+    lines_ = page.read_text().splitlines()
+    equal(lines_[2:5] + lines_[-2:], ["| **What is saved** | | | | |", "| a | b | c | whole | d |", "| **Plans** | | | | |", "", "end"])
+    equal(len(lines_), 7 + len(measured))
 
 
 @case("what is wrong is named before anything starts")
