@@ -124,7 +124,10 @@ void coord_set_joining(struct coord *c, uint32_t node, bool joining)
 static void tell_epoch(struct coord *c, uint32_t node)
 {
 	bool is_loss = c->lost != COORD_NOBODY;
-	struct peer_word raised = {.epoch = c->epoch, .rank = is_loss ? c->lost : 0, .flag = is_loss};
+	struct peer_word raised = {.epoch = c->epoch,
+				   .rank = is_loss ? c->lost : 0,
+				   .flag = is_loss,
+				   .loss = is_loss ? (uint8_t)c->loss : LOST_NONE};
 	if (c->nodes[node].knows)
 		coord_order_word(c, node, PEER_RAISE, raised, c->reason);
 	else
@@ -210,10 +213,19 @@ bool coord_needs(const struct coord *c, uint32_t node)
 }
 
 /* What is lost before all are at work again follows from the first loss. */
-static void note_lost(struct coord *c, uint32_t rank)
+static void note_lost(struct coord *c, uint32_t rank, enum lost_kind kind)
 {
-	if (c->entered == c->epoch || c->resuming)
-		c->lost = rank;
+	if (c->entered != c->epoch && !c->resuming)
+		return;
+	c->lost = rank;
+	c->loss = kind;
+}
+
+/* A rank that hangs is ended by its launcher. */
+static bool is_waited_for(const struct coord *c, uint32_t rank)
+{
+	const struct peer_standstill *told = &c->standstill.told;
+	return told->is && told->named && told->rank == rank;
 }
 
 uint32_t coord_rank_of(const struct coord *c, uint32_t node)
@@ -235,7 +247,7 @@ void coord_gone(struct coord *c, uint32_t node, const char *why)
 	coord_set_ranks(c, node, 0);
 	if (!needed)
 		return;
-	note_lost(c, coord_rank_of(c, node));
+	note_lost(c, coord_rank_of(c, node), LOST_NODE);
 	coord_raise(c, "%s", why);
 }
 
@@ -332,7 +344,7 @@ void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was
 		coord_order_word(c, from.node, PEER_RANK_WANTED, word, why);
 		return;
 	}
-	note_lost(c, rank);
+	note_lost(c, rank, is_waited_for(c, rank) ? LOST_HANG : LOST_RANK);
 	coord_raise(c, "rank %u is lost: %s", rank, why);
 }
 
@@ -340,7 +352,7 @@ void coord_missing(struct coord *c, struct coord_from from, uint32_t rank)
 {
 	if (!coord_current(c, from))
 		return;
-	note_lost(c, rank);
+	note_lost(c, rank, LOST_DAEMON);
 	coord_raise(c, "rank %u did not come back after the daemon restarted", rank);
 }
 

@@ -122,6 +122,7 @@ struct coord {
 	/* the rank whose loss ended the epoch that all had entered; COORD_NOBODY: it was not a loss, or they are in
 	 * one */
 	uint32_t lost;
+	enum lost_kind loss; /* its kind */
 	char reason[WIRE_TEXT_MAX];
 	uint32_t attending; /* ranks of the nodes that take part */
 	uint32_t joining;   /* of them: of the nodes that wait to enter */

@@ -61,7 +61,7 @@ static void raise_epoch(struct job *job, const struct peer_word *word)
 	job->pause = 0;
 	failpoint("job.raise", NULL);
 	freeze(job);
-	recoveries_raise(&job->recovery_log, word->text, word->flag);
+	recoveries_raise(&job->recovery_log, word->text, word->flag ? (enum lost_kind)word->loss : LOST_NONE);
 	log_warn("job %s: epoch %u: %s", job->name, job->epoch, word->text);
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];

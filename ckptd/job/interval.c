@@ -76,11 +76,14 @@ void interval_plan(const struct interval_measure *m, const struct interval_limit
 	double node = INTERVAL_NODE_MTBF / l->nodes; /* of any of them */
 	double of_memory = l->copies ? node : node / INTERVAL_SOFT;
 	double lost = l->copies ? 0 : (1 - INTERVAL_SOFT) / node;
-	expect_losses(memory, m->memory_losses, m->observed, of_memory);
-	expect_losses(storage, m->storage_losses, m->observed, 1 / (lost + 1 / INTERVAL_OUTAGE_MTBF));
+	uint64_t uncopied = l->copies ? 0 : m->copied_nodes; /* the next one would need storage */
+	expect_losses(memory, m->memory_losses - uncopied, m->observed, of_memory);
+	expect_losses(storage, m->storage_losses + uncopied, m->observed, 1 / (lost + 1 / INTERVAL_OUTAGE_MTBF));
 	memory->cost = m->stall > 0 ? m->stall : m->captured > 0 ? m->captured : COST_DEFAULT;
 	memory->cost_measured = storage->cost_measured = m->saves >= START_SAVES && (m->stall > 0 || m->captured > 0);
 	storage->cost = memory->cost; /* what is written is written beside training */
+	if (m->storage_saves >= START_SAVES && m->storage_stall > 0)
+		storage->cost = m->storage_stall;
 	memory->takes = fmax(m->captured, m->replicated);
 	storage->takes = m->durable;
 	if (!l->automatic)
@@ -98,18 +101,22 @@ static double mean(const struct histogram *h)
 	return h->count ? (double)h->sum_ns / (double)h->count / 1e9 : 0;
 }
 
-/* Of the rank that it costs most. It is the ranks' own word. */
-static double stall_of(const struct job *job, uint64_t *saves)
+static double stall_of(const struct arena_stall *stall, uint64_t *saves)
 {
-	double most = 0;
+	uint64_t n = atomic_load(&stall->saves);
+	*saves = max_u64(*saves, n);
+	return n ? (double)atomic_load(&stall->ns) / (double)n / 1e9 : 0;
+}
+
+/* Of the rank that it costs most. It is the ranks' own word. */
+static void measure_stall(const struct job *job, struct interval_measure *m)
+{
+	m->stall = m->storage_stall = 0;
 	for (uint32_t r = 0; r < job->nlocal; r++) {
-		const struct arena_asked *asked = &job->ranks[r].mem->head->asked;
-		uint64_t n = atomic_load(&asked->stalls);
-		*saves = max_u64(*saves, n);
-		if (n)
-			most = fmax(most, (double)atomic_load(&asked->stall_ns) / (double)n / 1e9);
+		const struct arena_head *head = job->ranks[r].mem->head;
+		m->stall = fmax(m->stall, stall_of(&head->asked.stall, &m->saves));
+		m->storage_stall = fmax(m->storage_stall, stall_of(&head->storage_stall, &m->storage_saves));
 	}
-	return most;
 }
 
 /* Since it was looked last, in this epoch. */
@@ -127,13 +134,15 @@ static void measure(struct job *job)
 	struct interval_measure *m = &job->interval.measure;
 	const struct recovery_log *log = &job->recovery_log;
 	m->saves = job->save_stats.captured.count; /* a library that does not tell is older */
-	m->stall = stall_of(job, &m->saves);
+	m->storage_saves = 0;
+	measure_stall(job, m);
 	m->captured = mean(&job->save_stats.captured);
 	m->replicated = mean(&job->save_stats.replicated);
 	m->durable = mean(&job->save_stats.durable);
 	m->observed = (double)(clock_now() - job->interval.since_ns) / 1e9;
-	m->memory_losses = log->losses[WIRE_FROM_MEMORY] + log->losses[WIRE_FROM_PEER];
-	m->storage_losses = log->losses[WIRE_FROM_STORAGE] + log->losses[0];
+	m->memory_losses = recoveries_losses_from(log, WIRE_FROM_MEMORY) + recoveries_losses_from(log, WIRE_FROM_PEER);
+	m->storage_losses = recoveries_losses_from(log, WIRE_FROM_STORAGE) + recoveries_losses_from(log, 0);
+	m->copied_nodes = log->losses[WIRE_FROM_PEER][LOST_NODE];
 }
 
 static struct interval_limits limits_of(const struct job *job)

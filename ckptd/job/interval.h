@@ -3,9 +3,10 @@
  * schedule, this node tells the coordinator what it would take for one; the coordinator takes the first that it is told,
  * for all nodes.
  *
- * This is measured. Steps, by what the ranks ask. How long a save keeps training waiting, by the ranks. How long a save
- * takes until it is captured, replicated, durable (save/save_stats.h). Losses, by where the state came back from
- * (restore/recovery_log.h). What was not measured yet is assumed, and said so. Belongs to the loop's thread. */
+ * This is measured. Steps, by what the ranks ask. How long a save keeps training waiting, by the ranks; one to storage
+ * by itself, if there were enough. How long a save
+ * takes until it is captured, replicated, durable (save/save_stats.h). Losses, by where the state came back from, and by
+ * what was lost (restore/recovery_log.h). What was not measured yet is assumed, and said so. Belongs to the loop's thread. */
 #ifndef CKPTD_JOB_INTERVAL_H
 #define CKPTD_JOB_INTERVAL_H
 
@@ -16,9 +17,12 @@ struct job;
 /* Seconds; 0: not measured. */
 struct interval_measure {
 	double step, stall, captured, replicated, durable;
-	uint64_t saves;                         /* that these are of */
+	uint64_t saves;       /* that these are of */
+	double storage_stall; /* of saves to storage alone */
+	uint64_t storage_saves;
 	double observed;                        /* for so long losses were counted */
 	uint64_t memory_losses, storage_losses; /* that memory, own or of other nodes, has served; that it has not */
+	uint64_t copied_nodes;                  /* of memory_losses those of a node that copies on others have served */
 };
 
 struct interval_limits {

@@ -263,6 +263,27 @@ static const struct {
 	{"ckpt_interval_mtbf_seconds", "The time between failures that the interval follows from.", mtbf_of},
 };
 
+static void put_kinds(struct observe *observe, struct wbuf *out)
+{
+	metric_family(out, "ckpt_losses_by_kind_total", "counter", "The same, by what was lost.");
+	EACH_JOB(observe, job)
+	for (uint32_t kind = LOST_RANK; kind < LOST_KINDS; kind++)
+		metric_sample(out, "ckpt_losses_by_kind_total",
+			      labels_and(of_job(job), "kind", lost_kind_name((enum lost_kind)kind)),
+			      recoveries_losses_of(&job->recovery_log, (enum lost_kind)kind));
+	metric_family(
+		out, "ckpt_between_losses_seconds", "gauge",
+		"Mean time between losses of the kind, since this daemon saw the job; of kinds that it has seen.");
+	EACH_JOB(observe, job)
+	for (uint32_t kind = LOST_RANK; kind < LOST_KINDS; kind++) {
+		uint64_t n = recoveries_losses_of(&job->recovery_log, (enum lost_kind)kind);
+		if (n)
+			metric_real(out, "ckpt_between_losses_seconds",
+				    labels_and(of_job(job), "kind", lost_kind_name((enum lost_kind)kind)),
+				    recoveries_between(&job->recovery_log, n, clock_now()));
+	}
+}
+
 static void put_intervals(struct observe *observe, struct wbuf *out)
 {
 	for (size_t m = 0; m < sizeof(interval_metrics) / sizeof(interval_metrics[0]); m++) {
@@ -284,7 +305,8 @@ static void put_intervals(struct observe *observe, struct wbuf *out)
 	EACH_JOB(observe, job)
 	for (uint32_t source = 0; source <= WIRE_FROM_STORAGE; source++)
 		metric_sample(out, "ckpt_losses_total", labels_and(of_job(job), "source", source_name(source)),
-			      job->recovery_log.losses[source]);
+			      recoveries_losses_from(&job->recovery_log, source));
+	put_kinds(observe, out);
 }
 
 static void put_histograms(struct observe *observe, struct wbuf *out)

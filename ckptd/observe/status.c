@@ -124,11 +124,26 @@ static json_t *snapshot_json(const struct snapshot *s)
 			 rc ? plain_json_text(s->err.text) : json_null());
 }
 
+/* By what was lost, since this daemon saw the job. */
+static json_t *losses_json(const struct recovery_log *all)
+{
+	uint64_t now = clock_now();
+	json_t *kinds = json_object();
+	for (uint32_t kind = LOST_RANK; kind < LOST_KINDS; kind++) {
+		uint64_t n = recoveries_losses_of(all, (enum lost_kind)kind);
+		json_object_set_new(kinds, lost_kind_name((enum lost_kind)kind),
+				    json_pack("{s:I, s:o}", "count", (json_int_t)n, "between_s",
+					      n ? json_real(recoveries_between(all, n, now)) : json_null()));
+	}
+	return json_pack("{s:f, s:o}", "observed_s", (double)(now - all->since_ns) / 1e9, "kinds", kinds);
+}
+
 static json_t *recoveries_json(const struct job *job)
 {
 	const struct restore *r = &job->restore;
 	const struct recovery_log *all = &job->recovery_log;
-	json_t *recent = json_array(), *j = json_pack("{s:i, s:o}", "count", (int)r->count, "recent", recent);
+	json_t *recent = json_array(),
+	       *j = json_pack("{s:i, s:o, s:o}", "count", (int)r->count, "recent", recent, "losses", losses_json(all));
 	for (uint32_t i = 0; i < all->n; i++)
 		json_array_append_new(recent, recovery_json(job->peers->roster, recoveries_at(all, i)));
 	if (j && r->count)

@@ -10,7 +10,7 @@
 
 void recoveries_init(struct recovery_log *all, const struct logged_job *of)
 {
-	*all = (struct recovery_log){.of = *of};
+	*all = (struct recovery_log){.of = *of, .since_ns = clock_now()};
 }
 
 const char *recovery_state_name(enum recovery_state state)
@@ -18,6 +18,37 @@ const char *recovery_state_name(enum recovery_state state)
 	static const char *const names[] = {"under-way", "done", "cut-short", "refused"};
 	return names[state];
 }
+
+/* ---- what was lost ----------------------------------------------------------------------------------------------- */
+
+const char *lost_kind_name(enum lost_kind kind)
+{
+	static const char *const names[] = {"none", "rank", "hang", "node", "daemon"};
+	return names[kind < LOST_KINDS ? kind : LOST_NONE];
+}
+
+uint64_t recoveries_losses_from(const struct recovery_log *all, uint32_t source)
+{
+	uint64_t n = 0;
+	for (uint32_t kind = 0; kind < LOST_KINDS; kind++)
+		n += all->losses[source][kind];
+	return n;
+}
+
+uint64_t recoveries_losses_of(const struct recovery_log *all, enum lost_kind kind)
+{
+	uint64_t n = 0;
+	for (uint32_t source = 0; source <= WIRE_FROM_STORAGE; source++)
+		n += all->losses[source][kind];
+	return n;
+}
+
+double recoveries_between(const struct recovery_log *all, uint64_t losses, uint64_t now)
+{
+	return losses ? (double)(now - all->since_ns) / (double)losses / 1e9 : 0;
+}
+
+/* ---- the ring ---------------------------------------------------------------------------------------------------- */
 
 const struct recovery_record *recoveries_at(const struct recovery_log *all, uint32_t i)
 {
@@ -153,10 +184,11 @@ void recoveries_free(struct recovery_log *all)
 
 /* ---- the restore ------------------------------------------------------------------------------------------------- */
 
-void recoveries_raise(struct recovery_log *all, const char *reason, bool loss)
+void recoveries_raise(struct recovery_log *all, const char *reason, enum lost_kind loss)
 {
 	recoveries_end(all);
-	all->loss |= loss;
+	if (!all->loss)
+		all->loss = loss;
 	if (all->raised_ns)
 		return;
 	all->raised_ns = clock_now();
@@ -201,7 +233,7 @@ void recoveries_answered(struct recovery_log *all, const struct recovery_end *en
 				      .rc = end->rc,
 				      .seen = all->raised_ns && all->lost_ns,
 				      .raised = all->raised_ns != 0,
-				      .loss = all->raised_ns && all->loss,
+				      .loss = all->raised_ns && all->loss != LOST_NONE,
 				      .choose_ns = between(end->asked_ns, chosen),
 				      .fetch_ns = between(chosen, now)};
 	if (r->seen) {
@@ -215,11 +247,11 @@ void recoveries_answered(struct recovery_log *all, const struct recovery_end *en
 	if (!r->rc && r->source)
 		histogram_add(&all->restore[r->source], r->choose_ns + r->fetch_ns, 1);
 	if (r->loss)
-		all->losses[r->source]++;
+		all->losses[r->source][all->loss]++;
 	if (r->raised)
 		histogram_add(&all->gather, r->gather_ns, 1);
 	all->raised_ns = all->lost_ns = all->beat_ns = 0;
-	all->loss = false;
+	all->loss = LOST_NONE;
 	if (r->rc)
 		finish(all, r, RECOVERY_REFUSED);
 }

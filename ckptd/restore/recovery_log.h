@@ -82,12 +82,14 @@ struct recovery_log {
 	struct recovery_record ring[RECOVERIES_MAX];
 	uint32_t n, at;
 	struct histogram gather, restore[4],
-		total;      /* restore: choose and fetch, by source. total: of those that are done */
-	uint64_t losses[4]; /* that a restore followed from, by its source; 0: there was nothing to restore */
+		total; /* restore: choose and fetch, by source. total: of those that are done */
+	/* that a restore followed from, by its source (0: there was nothing to restore) and by what was lost */
+	uint64_t losses[4][LOST_KINDS];
+	uint64_t since_ns; /* they are counted since then; clock_now() */
 	/* between a loss and its restore; clock_now(), 0: none */
 	uint64_t beat_ns, lost_ns; /* of the first that was lost here, or, where the job is coordinated, of a node */
 	uint64_t raised_ns;
-	bool loss;
+	enum lost_kind loss; /* the first; LOST_NONE: none was lost */
 	char reason[RECOVERY_REASON_MAX];
 };
 
@@ -96,8 +98,8 @@ void recoveries_init(struct recovery_log *all, const struct logged_job *of);
 void recoveries_lost(struct recovery_log *all, uint64_t beat_ns);
 /* No epoch follows from what was lost. */
 void recoveries_no_loss(struct recovery_log *all);
-/* A new epoch is told here; loss: since a rank or a node was lost. Another one before the last was restored: the first one counts. */
-void recoveries_raise(struct recovery_log *all, const char *reason, bool loss);
+/* A new epoch is told here; loss: since that was lost. Another one before the last was restored: the first one counts. */
+void recoveries_raise(struct recovery_log *all, const char *reason, enum lost_kind loss);
 
 /* How a restore ended. */
 struct recovery_end {
@@ -124,6 +126,12 @@ void recoveries_free(struct recovery_log *all);
 
 /* i-th of the ring, oldest first; i < n. */
 const struct recovery_record *recoveries_at(const struct recovery_log *all, uint32_t i);
+/* "rank", "hang", "node", "daemon". */
+const char *lost_kind_name(enum lost_kind kind);
+uint64_t recoveries_losses_from(const struct recovery_log *all, uint32_t source);
+uint64_t recoveries_losses_of(const struct recovery_log *all, enum lost_kind kind);
+/* Seconds in which losses were counted, by that many; by less than one: 0, it is not known. */
+double recoveries_between(const struct recovery_log *all, uint64_t losses, uint64_t now);
 const char *recovery_state_name(enum recovery_state state);
 /* What is known of it, from its first part that is; 0: it is not done. */
 uint64_t recovery_total_ns(const struct recovery_record *r);

@@ -242,11 +242,15 @@ static int begin(ckpt *s, struct stage *stage, uint64_t step, ckpt_target target
 }
 
 /* What a save keeps this thread from, for who decides how often to save. */
-static void note_stall(const struct stage *stage, uint64_t since, bool another)
+static void note_stall(const struct stage *stage, ckpt_target target, uint64_t since, bool another)
 {
-	struct arena_asked *asked = &stage_head(stage)->asked;
-	atomic_fetch_add_explicit(&asked->stall_ns, clock_now() - since, memory_order_relaxed);
-	atomic_fetch_add_explicit(&asked->stalls, another, memory_order_relaxed);
+	struct arena_head *head = stage_head(stage);
+	struct arena_stall *const of[] = {&head->asked.stall, &head->storage_stall};
+	uint64_t ns = clock_now() - since;
+	for (int i = 0; i <= (target == CKPT_STORAGE); i++) {
+		atomic_fetch_add_explicit(&of[i]->ns, ns, memory_order_relaxed);
+		atomic_fetch_add_explicit(&of[i]->saves, another, memory_order_relaxed);
+	}
 }
 
 int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_snapshot **out)
@@ -265,7 +269,7 @@ int ckpt_begin(ckpt *s, uint64_t step, ckpt_target target, void *stream, ckpt_sn
 	uint64_t since = clock_now();
 	rc = begin(s, stage, step, target, stream, out, &err);
 	if (!rc)
-		note_stall(stage, since, true);
+		note_stall(stage, target, since, true);
 	stage_put(stage);
 	return rc ? session_fail(s, rc, &err) : 0;
 }
@@ -444,7 +448,7 @@ static int fence_of(ckpt_snapshot *snap, const char *group, void *stream)
 	if (!rc && read)
 		rc = fence(snap, !group ? FENCE_ALL : number < 0 ? PLAN_GROUPS_MAX : (uint32_t)number, stream, &err);
 	if (!rc)
-		note_stall(snap->stage, since, false);
+		note_stall(snap->stage, snap->target, since, false);
 	if (!rc && !group)
 		rc = wait_for_epoch(snap, &err);
 	if (!rc)

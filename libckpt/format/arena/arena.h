@@ -178,12 +178,17 @@ struct arena_schedule {
 	_Atomic uint64_t memory_from, memory_every, storage_from, storage_every;
 };
 
+/* Spent in begin and fence, of so many saves. */
+struct arena_stall {
+	_Atomic uint64_t ns, saves;
+};
+
 /* Written by the rank: the last step that it has asked for, and what its saves have kept it from. Epoch 0: it has not
  * asked, or it is being changed. */
 struct arena_asked {
 	_Atomic uint64_t step, ns; /* ns: clock_now() */
 	_Atomic uint32_t epoch;
-	_Atomic uint64_t stall_ns, stalls; /* spent in begin and fence, of so many saves */
+	struct arena_stall stall; /* of all */
 };
 
 /* Written by the rank when it leaves a collective, under a sequence lock together with in_collective. How long it was in
@@ -253,6 +258,7 @@ struct arena_head {
 	/* rank: the type of the elements in its collective, as arena_typed(), written before in_collective. 0: it was not
 	 * given. Unused where the library is older. */
 	_Alignas(64) _Atomic uint64_t typed;
+	struct arena_stall storage_stall; /* rank: of saves to storage alone. Unused where the library is older. */
 	/* daemon: the rank that all others of the job wait for (ckptd/job/standstill.h), as arena_named(). ARENA_NOBODY:
 	 * all stand still, and none stands out; 0: that has not been looked into. Unused where the daemon is older. */
 	_Atomic uint64_t named;

@@ -337,13 +337,24 @@ struct peer_report {
 	};
 };
 
+/* What was lost. */
+enum lost_kind {
+	LOST_NONE = 0,
+	LOST_RANK,   /* its process has ended */
+	LOST_HANG,   /* it was the one that all others waited for */
+	LOST_NODE,   /* or its daemon */
+	LOST_DAEMON, /* a rank that did not come back after its daemon was started again */
+	LOST_KINDS
+};
+
 /* ADOPT, RAISE, RANK_WANTED, REJECT, END, RESUME. */
 struct peer_word {
 	uint32_t epoch, rank; /* RAISE: with the flag, the rank whose loss it follows from */
 	/* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused,
 	 * not only that its ranks enter; END: what is held stays */
 	bool flag;
-	int32_t rc; /* END: 0: all its ranks have finished; else they are lost, or nobody knows */
+	uint8_t loss; /* RAISE, with the flag: enum lost_kind */
+	int32_t rc;   /* END: 0: all its ranks have finished; else they are lost, or nobody knows */
 	char text[WIRE_TEXT_MAX];
 };
 

@@ -78,6 +78,7 @@ int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 		wbuf_u32(out, m->word.epoch);
 		wbuf_u32(out, m->word.rank);
 		wbuf_u8(out, m->word.flag);
+		wbuf_u8(out, m->word.loss);
 		wbuf_u32(out, (uint32_t)m->word.rc);
 		wbuf_str(out, m->word.text);
 		break;
@@ -159,6 +160,7 @@ static void get_order(struct rbuf *r, struct peer_order *m)
 		m->word.epoch = rbuf_u32(r);
 		m->word.rank = rbuf_u32(r);
 		m->word.flag = get_bool(r);
+		m->word.loss = rbuf_u8(r);
 		m->word.rc = (int32_t)rbuf_u32(r);
 		get_text(r, m->word.text, sizeof(m->word.text));
 		return;
@@ -171,6 +173,8 @@ static int check_word(uint16_t type, const struct peer_word *m, struct err *err)
 		return peer_bad(type, err, "epoch", m->epoch);
 	if (type == PEER_REJECT && !m->rc)
 		return peer_bad(type, err, "code", 0);
+	if (m->loss >= LOST_KINDS || (m->loss && !m->flag))
+		return peer_bad(type, err, "loss", m->loss);
 	return m->rank >= RANK_MAX ? peer_bad(type, err, "rank", m->rank) : peer_check_rc(type, m->rc, err);
 }
 

@@ -36,6 +36,7 @@ static void on_raise(struct told *t, const struct peer_word *word)
 	t->epoch = word->epoch;
 	t->raised++;
 	t->lost = word->flag ? word->rank : COORD_NOBODY;
+	t->loss = word->loss;
 	snprintf(t->text, sizeof(t->text), "%s", word->text);
 }
 

@@ -9,6 +9,7 @@ enum { NODES = 3, EACH = 2, WORLD = NODES * EACH };
 extern struct coord *coord;
 extern struct told {
 	uint32_t epoch, raised, joined, looked, fetched, restored, refused, told;
+	uint8_t loss; /* what the last epoch followed from */
 	int refusal, failure, away;
 	bool towards_storage;      /* the failure is */
 	uint32_t resumes, resumed; /* how often it was told to go on, and in which epoch */

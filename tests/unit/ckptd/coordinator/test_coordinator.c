@@ -241,14 +241,17 @@ Test(coord, who_was_lost_first_is_told_until_all_are_at_work_again)
 	coord_gone(coord, 2, "node n2 is silent");
 	cr_expect_eq(told[1].raised, 3);
 	cr_expect_eq(told[1].lost, 4);
+	cr_expect_eq(told[1].loss, LOST_RANK);
 	coord_node_join(coord, from(2), EACH, 4);
 	join_all();
 	coord_gone(coord, 2, "node n2 is silent");
 	cr_expect_eq(told[0].lost % NODES, 2, "rank %u", told[0].lost);
+	cr_expect_eq(told[0].loss, LOST_NODE);
 	coord_node_join(coord, from(2), EACH, coord_view(coord).epoch);
 	join_all();
 	coord_want(coord, from(0), 0);
 	cr_expect_eq(told[0].lost, COORD_NOBODY, "it has only begun again");
+	cr_expect_eq(told[0].loss, LOST_NONE);
 	coord_lost(coord, from(1), 1, true, "exited, since the epoch has moved on");
 	cr_expect_eq(told[0].lost, COORD_NOBODY);
 }

@@ -101,6 +101,20 @@ Test(coord_standstill, a_mismatch_is_one_of_the_few_against_the_many)
 	expect_named(1, 1, "in reduce #9 of 8 bytes; rank 0 and others are in reduce #9 of 0 bytes");
 }
 
+Test(coord_standstill, the_rank_that_all_waited_for_is_lost_as_one_that_hung)
+{
+	at[2].of[1].is.in_collective = false;
+	say_all();
+	expect_named(5, 2, "in no collective");
+	coord_lost(coord, from(1), 1, true, "died");
+	cr_expect_eq(told[0].loss, LOST_RANK, "another one");
+	join_all();
+	for (uint32_t n = 0; n < NODES; n++)
+		say_of(from(n), &at[n]);
+	coord_lost(coord, from(2), 5, true, "was killed");
+	cr_expect_eq(told[0].loss, LOST_HANG);
+}
+
 Test(coord_standstill, the_last_heartbeat_of_any_node_counts)
 {
 	at[0].of[0].is.beat_ns = UINT64_MAX; /* a hostile age */

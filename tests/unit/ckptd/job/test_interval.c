@@ -80,6 +80,47 @@ Test(interval_plan, is_never_more_often_than_a_save_takes_or_the_share_of_overhe
 	cr_expect(p.memory.every == 1 && !strcmp(p.memory.bound, "step"));
 }
 
+Test(interval_plan, storage_s_own_cost_counts_once_enough_saves_have_shown_it)
+{
+	struct interval_measure m = {.step = 1,
+				     .saves = 9,
+				     .stall = 0.5,
+				     .storage_saves = 3,
+				     .storage_stall = 8,
+				     .observed = 100,
+				     .memory_losses = 20,
+				     .storage_losses = 1};
+	struct interval_plan p;
+	interval_plan(&m, &limits, &p);
+	cr_expect_float_eq(p.storage.cost, 0.5, 1e-9);
+	uint64_t every = p.storage.every;
+	m.storage_saves = 4;
+	interval_plan(&m, &limits, &p);
+	cr_expect_float_eq(p.storage.cost, 8, 1e-9);
+	cr_expect_float_eq(p.memory.cost, 0.5, 1e-9);
+	cr_expect_gt(p.storage.every, every, "what costs more comes less often");
+}
+
+Test(interval_plan, losses_of_nodes_need_storage_where_no_other_node_holds_copies)
+{
+	struct interval_measure m = {.step = 1,
+				     .saves = 9,
+				     .stall = 0.5,
+				     .observed = 1000,
+				     .memory_losses = 5,
+				     .storage_losses = 1,
+				     .copied_nodes = 4};
+	struct interval_limits l = limits;
+	struct interval_plan p;
+	l.copies = true;
+	interval_plan(&m, &l, &p);
+	cr_expect(p.memory.losses == 5 && p.storage.losses == 1);
+	l.copies = false;
+	interval_plan(&m, &l, &p);
+	cr_expect(p.memory.losses == 1 && p.storage.losses == 5);
+	cr_expect_float_eq(p.storage.mtbf, 200, 1e-9);
+}
+
 Test(interval_plan, is_never_rarer_than_the_most)
 {
 	for (double step = 0.003; step < 2000; step *= 1.7) {

@@ -132,7 +132,7 @@ Test(health, damage_hangs_and_refused_restores_are_failing)
 Test(health, missing_ranks_are_told_after_the_time_to_join)
 {
 	ranks[1].state = RANK_ABSENT;
-	recoveries_raise(&job.recovery_log, "rank 1 is lost", true);
+	recoveries_raise(&job.recovery_log, "rank 1 is lost", LOST_RANK);
 	cr_assert_null(find(HEALTH_RANKS_MISSING));
 	job.recovery_log.raised_ns = clock_now() - 2 * CLOCK_NS_PER_S;
 	cr_assert(find(HEALTH_RANKS_MISSING));

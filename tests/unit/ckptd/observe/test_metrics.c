@@ -123,6 +123,23 @@ Test(metrics, of_a_job_on_several_nodes_each_tells_how_many_are_stragglers_and_w
 	cr_assert(strstr(t, "\nckpt_node_straggler_cost_ratio{job_name=\"j\"} 0.25\n"));
 }
 
+Test(metrics, losses_are_told_by_kind_and_the_time_between_them)
+{
+	list_push(&d.jobs.list, &job.link);
+	snprintf(job.name, sizeof(job.name), "j");
+	job.recovery_log.since_ns = clock_now() - 100 * CLOCK_NS_PER_S;
+	job.recovery_log.losses[WIRE_FROM_PEER][LOST_NODE] = 1;
+	job.recovery_log.losses[WIRE_FROM_MEMORY][LOST_HANG] = 3;
+	const char *t = text();
+	cr_assert(strstr(t, "\nckpt_losses_by_kind_total{job_name=\"j\",kind=\"node\"} 1\n"));
+	cr_assert(strstr(t, "\nckpt_losses_by_kind_total{job_name=\"j\",kind=\"hang\"} 3\n"));
+	cr_assert(strstr(t, "\nckpt_losses_by_kind_total{job_name=\"j\",kind=\"rank\"} 0\n"));
+	cr_assert(strstr(t, "\nckpt_losses_total{job_name=\"j\",source=\"memory\"} 3\n"));
+	cr_assert(strstr(t, "\nckpt_between_losses_seconds{job_name=\"j\",kind=\"node\"} 10"));
+	cr_assert(strstr(t, "\nckpt_between_losses_seconds{job_name=\"j\",kind=\"hang\"} 33"));
+	cr_assert_not(strstr(t, "ckpt_between_losses_seconds{job_name=\"j\",kind=\"rank\"}"));
+}
+
 Test(metrics, a_job_that_hands_over_losses_has_them)
 {
 	list_push(&d.jobs.list, &job.link);

@@ -80,7 +80,7 @@ Test(recovery_log, the_parts_follow_each_other_from_the_last_heartbeat_to_the_fi
 	/* All of it lies in the past, however soon after each other these lines run. */
 	recoveries_lost(all, clock_now() - 110 * MS);
 	uint64_t seen = all->lost_ns -= 10 * MS;
-	recoveries_raise(all, "rank 1 is lost", true);
+	recoveries_raise(all, "rank 1 is lost", LOST_RANK);
 	uint64_t raised = all->raised_ns -= 5 * MS;
 	restore(raised + MS / 1000, raised + MS / 500);
 	const struct recovery_record *r = last();
@@ -138,7 +138,7 @@ Test(recovery_log, another_epoch_cuts_it_short_and_begins_the_next)
 {
 	restore(clock_now(), 0);
 	recoveries_lost(all, 0);
-	recoveries_raise(all, "rank 0 is lost", true);
+	recoveries_raise(all, "rank 0 is lost", LOST_RANK);
 	cr_assert_eq(last()->state, RECOVERY_CUT);
 	cr_assert_eq(recovery_total_ns(last()), 0u);
 	restore(clock_now(), 0);
@@ -159,7 +159,7 @@ Test(recovery_log, a_loop_without_heartbeats_is_not_waited_for_for_ever)
 Test(recovery_log, ranks_are_on_their_way_back_from_the_new_epoch_to_their_first_step)
 {
 	cr_expect_not(recoveries_return(all, clock_now()), "nothing was lost");
-	recoveries_raise(all, "rank 1 is lost", true);
+	recoveries_raise(all, "rank 1 is lost", LOST_RANK);
 	cr_expect(recoveries_return(all, clock_now()));
 	cr_expect_not(recoveries_return(all, all->raised_ns + RECOVERY_RETURN_NS),
 		      "who comes so late is not waited for");
@@ -191,10 +191,10 @@ Test(recovery_log, of_several_losses_before_a_restore_the_first_counts)
 	uint64_t seen = all->lost_ns;
 	recoveries_lost(all, clock_now());
 	cr_assert_eq(all->lost_ns, seen);
-	recoveries_raise(all, "rank 1 is lost", true);
+	recoveries_raise(all, "rank 1 is lost", LOST_RANK);
 	uint64_t raised = all->raised_ns;
 	recoveries_lost(all, clock_now());
-	recoveries_raise(all, "rank 0 is lost", true);
+	recoveries_raise(all, "rank 0 is lost", LOST_RANK);
 	cr_assert(all->lost_ns == seen && all->raised_ns == raised);
 	restore(clock_now(), 0);
 	cr_assert_str_eq(last()->reason, "rank 1 is lost");
@@ -205,7 +205,7 @@ Test(recovery_log, a_loss_that_no_epoch_follows_is_forgotten)
 {
 	recoveries_lost(all, 0);
 	recoveries_no_loss(all);
-	recoveries_raise(all, "node b is lost", true);
+	recoveries_raise(all, "node b is lost", LOST_NODE);
 	restore(clock_now(), 0);
 	cr_assert(last()->raised && !last()->seen, "it was not here");
 }
@@ -214,16 +214,36 @@ Test(recovery_log, a_loss_that_no_epoch_follows_is_forgotten)
 Test(recovery_log, losses_are_counted_by_where_the_state_came_from)
 {
 	restore(clock_now(), 0);
-	recoveries_raise(all, "rank 1 joins", false);
+	recoveries_raise(all, "rank 1 joins", LOST_NONE);
 	restore(clock_now(), 0);
-	cr_assert(last()->raised && !last()->loss && !all->losses[WIRE_FROM_PEER]);
-	recoveries_raise(all, "rank 1 joins", false);
-	recoveries_raise(all, "rank 1 is lost", true);
+	cr_assert(last()->raised && !last()->loss && !recoveries_losses_from(all, WIRE_FROM_PEER));
+	recoveries_raise(all, "rank 1 joins", LOST_NONE);
+	recoveries_raise(all, "rank 1 is lost", LOST_RANK);
 	restore(clock_now(), 0);
 	cr_assert(last()->loss);
-	cr_assert_eq(all->losses[WIRE_FROM_PEER], 1u);
+	cr_assert_eq(recoveries_losses_from(all, WIRE_FROM_PEER), 1u);
 	restore(clock_now(), 0);
-	cr_assert_eq(all->losses[WIRE_FROM_PEER], 1u, "once");
+	cr_assert_eq(recoveries_losses_from(all, WIRE_FROM_PEER), 1u, "once");
+}
+
+Test(recovery_log, losses_are_counted_by_what_was_lost_first)
+{
+	recoveries_raise(all, "rank 1 joins", LOST_NONE);
+	recoveries_raise(all, "node b is lost", LOST_NODE);
+	recoveries_raise(all, "rank 1 is lost", LOST_RANK);
+	restore(clock_now(), 0);
+	recoveries_raise(all, "rank 2 is lost", LOST_HANG);
+	restore(clock_now(), 0);
+	cr_assert_eq(recoveries_losses_of(all, LOST_NODE), 1u);
+	cr_assert_eq(recoveries_losses_of(all, LOST_HANG), 1u);
+	cr_assert_eq(recoveries_losses_of(all, LOST_RANK), 0u);
+	cr_assert_eq(recoveries_losses_from(all, WIRE_FROM_PEER), 2u);
+}
+
+Test(recovery_log, the_time_between_losses_is_known_from_the_first_one_on)
+{
+	cr_assert_eq(recoveries_between(all, 0, all->since_ns + 1000), 0);
+	cr_assert_float_eq(recoveries_between(all, 4, all->since_ns + 10 * CLOCK_NS_PER_S), 2.5, 1e-9);
 }
 
 Test(recovery_log, a_start_and_a_refusal_are_told_as_such)
@@ -250,7 +270,7 @@ Test(recovery_log, each_is_written_down_once_when_it_is_over)
 {
 	restore(clock_now(), 0);
 	cr_assert_eq(noted, 0u, "it is under way");
-	recoveries_raise(all, "rank 0 is lost", true);
+	recoveries_raise(all, "rank 0 is lost", LOST_RANK);
 	cr_assert_eq(noted, 1u);
 	recoveries_answered(all, &(struct recovery_end){.rc = -EBADMSG, .passed_over = "all damaged"});
 	cr_assert_eq(noted, 2u, "a refusal is over at once");

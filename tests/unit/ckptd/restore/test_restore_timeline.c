@@ -66,7 +66,7 @@ Test(restore_note, nothing_to_restore_is_told_after_a_loss_alone)
 {
 	restore_note_answered(restore, &(struct recovery_end){.passed_over = ""});
 	cr_expect_eq(job.recovery_log.n, 0u, "a job that begins");
-	recoveries_raise(&job.recovery_log, "rank 3 is lost", true);
+	recoveries_raise(&job.recovery_log, "rank 3 is lost", LOST_RANK);
 	restore_note_answered(restore, &(struct recovery_end){.passed_over = ""});
 	cr_assert_eq(job.recovery_log.n, 1u);
 	cr_expect(!recoveries_at(&job.recovery_log, 0)->rc && !recoveries_at(&job.recovery_log, 0)->id.epoch);

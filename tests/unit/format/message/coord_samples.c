@@ -235,7 +235,8 @@ struct peer_order an_order(enum peer_type type)
 			.number = 4, .world = 6, .n = 2, .ranks = {1, 5}, .was = {1, WIRE_NEW_PROCESS}};
 		break;
 	default:
-		o.word = (struct peer_word){.epoch = 3, .rank = 1, .rc = -EBUSY, .text = "a reason"};
+		o.word = (struct peer_word){
+			.epoch = 3, .rank = 1, .flag = true, .loss = LOST_HANG, .rc = -EBUSY, .text = "a reason"};
 		break;
 	}
 	return o;

@@ -120,10 +120,16 @@ Test(due, what_a_save_costs_is_told)
 {
 	struct ranks c;
 	ranks_up(&c, 1, NULL);
-	const struct arena_asked *asked = &fake_head(c.f, 0)->asked;
-	cr_expect_eq(atomic_load(&asked->stalls), 0);
+	const struct arena_stall *all = &fake_head(c.f, 0)->asked.stall, *storage = &fake_head(c.f, 0)->storage_stall;
+	cr_expect_eq(atomic_load(&all->saves), 0);
 	ranks_save(&c, 5, CKPT_MEMORY);
-	cr_expect_eq(atomic_load(&asked->stalls), 1);
-	cr_expect_gt(atomic_load(&asked->stall_ns), 0);
+	cr_expect_eq(atomic_load(&all->saves), 1);
+	cr_expect_gt(atomic_load(&all->ns), 0);
+	cr_expect(!atomic_load(&storage->saves) && !atomic_load(&storage->ns));
+	uint64_t before = atomic_load(&all->ns);
+	ranks_save(&c, 6, CKPT_STORAGE);
+	cr_expect_eq(atomic_load(&all->saves), 2);
+	cr_expect_eq(atomic_load(&storage->saves), 1);
+	cr_expect_eq(atomic_load(&storage->ns), atomic_load(&all->ns) - before);
 	ranks_down(&c);
 }
