@@ -7,30 +7,54 @@
 
 #include <stdio.h>
 
-/* In the middle of what is there. True when it reads back flipped. */
-static bool flip(struct memory *mem, uint32_t slot, uint64_t *at)
+/* splitmix64 */
+static uint64_t draw(uint64_t *random)
 {
-	volatile uint8_t *bytes = memory_slot(mem, slot);
-	uint64_t end = memory_leaf_at(mem, mem->layout.nleaves);
-	*at = end / 2;
-	if (!end) /* what stands there is another slot's */
-		return false;
-	uint8_t was = bytes[*at];
-	bytes[*at] = was ^ 8;
-	return bytes[*at] == (uint8_t)(was ^ 8);
+	uint64_t x = *random += 0x9e3779b97f4a7c15ull;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
 }
 
-int fault_flip_arena(const struct job *job, uint32_t rank, char text[FAULT_BITS_TEXT], struct err *err)
+struct bit_place {
+	uint64_t byte;
+	unsigned bit;
+};
+
+/* Where the n-th byte of all pieces is in a slot: between them nothing is. */
+static uint64_t byte_of_pieces(const struct layout *layout, uint64_t n)
+{
+	const struct layout_piece *piece = layout->pieces;
+	while (n >= piece->bytes)
+		n -= piece++->bytes;
+	return piece->slot_at + n;
+}
+
+/* Anywhere in what is there, as the seed has it. True when it reads back flipped. */
+static bool flip(struct memory *mem, uint32_t slot, uint64_t seed, struct bit_place *at)
+{
+	volatile uint8_t *bytes = memory_slot(mem, slot);
+	const struct layout *layout = &mem->layout;
+	if (!layout->npieces || !layout->data_bytes) /* what stands there is another slot's */
+		return false;
+	*at = (struct bit_place){.byte = byte_of_pieces(layout, draw(&seed) % layout->data_bytes)};
+	at->bit = (unsigned)(draw(&seed) % 8);
+	uint8_t was = bytes[at->byte], is = was ^ (uint8_t)(1u << at->bit);
+	bytes[at->byte] = is;
+	return bytes[at->byte] == is;
+}
+
+int fault_flip_arena(const struct job *job, uint32_t rank, uint64_t seed, char text[FAULT_BITS_TEXT], struct err *err)
 {
 	struct saves *saves = (struct saves *)&job->saves;
 	const struct rank *is = job_rank(job, rank);
 	const struct snapshot *s = saves_in_memory(saves, UINT64_MAX);
 	const struct part *part = is && s ? &s->parts[is->index] : NULL;
-	uint64_t at;
-	if (!part || part->state != PART_DIGESTED || !flip(part->mem, part->slot, &at))
+	struct bit_place at;
+	if (!part || part->state != PART_DIGESTED || !flip(part->mem, part->slot, seed, &at))
 		return err_set(err, -ENOENT, "rank %u of job %s has no complete snapshot in memory", rank, job->name);
-	snprintf(text, FAULT_BITS_TEXT, "bit 3 of byte %lu of rank %u's step %lu of epoch %u flipped in its arena",
-		 (unsigned long)at, rank, (unsigned long)s->id.step, s->id.epoch);
+	snprintf(text, FAULT_BITS_TEXT, "bit %u of byte %lu of rank %u's step %lu of epoch %u flipped in its arena",
+		 at.bit, (unsigned long)at.byte, rank, (unsigned long)s->id.step, s->id.epoch);
 	return 0;
 }
 
@@ -46,24 +70,24 @@ static void look(void *arg, const struct replica_item *item)
 		s->id = item->id;
 }
 
-int fault_flip_replica(struct replica *replica, const char *job, uint32_t rank, char text[FAULT_BITS_TEXT],
-		       struct err *err)
+int fault_flip_replica(struct replica *replica, const char *job, uint32_t rank, uint64_t seed,
+		       char text[FAULT_BITS_TEXT], struct err *err)
 {
 	struct search search = {.rank = rank};
 	struct memory *mem;
 	uint32_t slot;
-	uint64_t at;
+	struct bit_place at;
 	if (replica)
 		replica_inventory(replica, job, look, &search);
 	if (!search.id.epoch ||
 	    replica_pin(replica, job, &(struct replica_part){.rank = rank, .id = search.id}, &mem, &slot))
 		return err_set(err, -ENOENT, "this node holds no copy of rank %u of job %s", rank, job);
-	bool flipped = flip(mem, slot, &at);
+	bool flipped = flip(mem, slot, seed, &at);
 	replica_unpin(replica, mem, slot);
 	if (!flipped)
 		return err_set(err, -ENOENT, "the copy of rank %u of job %s has no bytes", rank, job);
 	snprintf(text, FAULT_BITS_TEXT,
-		 "bit 3 of byte %lu of rank %u's step %lu of epoch %u flipped in the copy of this node",
-		 (unsigned long)at, rank, (unsigned long)search.id.step, search.id.epoch);
+		 "bit %u of byte %lu of rank %u's step %lu of epoch %u flipped in the copy of this node", at.bit,
+		 (unsigned long)at.byte, rank, (unsigned long)search.id.step, search.id.epoch);
 	return 0;
 }

@@ -197,7 +197,7 @@ void faults_power_off(const struct faults *faults)
 	kill(getpid(), SIGKILL);
 }
 
-static int do_cause(struct faults *faults, struct job *job, struct fault_record *f, struct err *err)
+static int do_cause(struct faults *faults, struct job *job, struct fault_record *f, uint32_t seed, struct err *err)
 {
 	const struct jobs *jobs = faults->jobs;
 	char text[FAULT_BITS_TEXT] = "";
@@ -215,7 +215,7 @@ static int do_cause(struct faults *faults, struct job *job, struct fault_record 
 		return 0;
 	}
 	if (f->entry->kind == FAULT_FLIP_REPLICA) {
-		rc = fault_flip_replica(jobs->peers->replica, job->name, f->rank, text, err);
+		rc = fault_flip_replica(jobs->peers->replica, job->name, f->rank, seed, text, err);
 	} else {
 		struct rank *rank = job_rank(job, f->rank);
 		if (!rank)
@@ -226,7 +226,7 @@ static int do_cause(struct faults *faults, struct job *job, struct fault_record 
 			return signal_rank(rank, f, err);
 		if (f->entry->actor == FAULT_BY_RANK)
 			return ask_rank(rank, f, err);
-		rc = fault_flip_arena(job, f->rank, text, err);
+		rc = fault_flip_arena(job, f->rank, seed, text, err);
 	}
 	snprintf(f->text, sizeof(f->text), "%s", text);
 	return rc;
@@ -261,7 +261,7 @@ int faults_cause(struct faults *faults, struct job *job, const struct wire_comma
 	f->caused_ns = clock_now();
 	f->deadline_ns = f->caused_ns + (entry->fires_ms + what->for_ms) * CLOCK_NS_PER_MS;
 	memcpy(f->job, job->name, sizeof(f->job));
-	int rc = do_cause(faults, job, f, err);
+	int rc = do_cause(faults, job, f, what->number, err);
 	if (rc) {
 		*f = (struct fault_record){0};
 		faults->log.last--; /* numbers have no gaps */

@@ -232,7 +232,7 @@ static const struct option_spec options[] = {
 	{"for", OPTION_TEXT, "TIME", "how long it lasts, or how slow in each step (a number alone: milliseconds)"},
 	{"by", OPTION_TEXT, "TIME", "how far the time of day jumps ahead; -TIME: behind (default 24h)"},
 	{"seed", OPTION_NUMBER, "N",
-	 "draws file, byte and bit of a flip on storage, or what a power cut loses (default 0)"},
+	 "draws byte and bit of a flip, on storage also the file; or what a power cut loses (default 0)"},
 	{"store", OPTION_TEXT, "DIR", "repository of a flip on storage (else the daemon's)"},
 	{"timeout", OPTION_TEXT, "TIME", "how long to wait until it has fired (default 60: seconds)"},
 	{NULL},

@@ -94,9 +94,11 @@ static uint32_t parameter(const struct fault_request *q)
 
 int fault_begin(const struct fault_request *q, struct fault_result *result, bool *refused, struct err *err)
 {
-	struct wire_command command = {
-		.kind = COMMAND_FAULT,
-		.fault = {.kind = (uint32_t)q->entry->kind, .rank = parameter(q), .for_ms = q->for_ms}};
+	struct wire_command command = {.kind = COMMAND_FAULT,
+				       .fault = {.kind = (uint32_t)q->entry->kind,
+						 .rank = parameter(q),
+						 .for_ms = q->for_ms,
+						 .number = (uint32_t)q->seed}};
 	char text[WIRE_REASON_MAX];
 	snprintf(command.job, sizeof(command.job), "%s", q->job);
 	int rc = ask(q, &command, result, refused, err);

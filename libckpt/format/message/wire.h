@@ -258,7 +258,7 @@ struct wire_fault {
 	 * else 0 */
 	uint32_t rank;
 	uint64_t for_ms;
-	uint32_t number;
+	uint32_t number;  /* FAULTED: which; FAULT of a bit in memory: what its place is drawn from */
 	uint32_t outcome; /* enum fault_outcome */
 	char text[WIRE_REASON_MAX];
 };

@@ -111,7 +111,10 @@ def _():
     with Job("--no-verify") as job:
         job.fault("stop", 0)
         until(lambda: all((r["beat_age_ms"] or 0) > 500 for r in job.job()["ranks"]), "no save is under way")
-        has(job.fault("flip-arena", 1), "of rank 1's step ", "flipped in its arena")
+        places = [job.fault("flip-arena", 1, "--seed", seed) for seed in (1, 2, 2)]
+        has(places[0], "of rank 1's step ", "flipped in its arena")
+        where = [re.search(r"bit \d of byte \d+", text)[0] for text in places]  # the last one undoes the one before it
+        expect(where[0] != where[1] == where[2], "the seed says where", where)
         job.fault("kill", 0)
         recovery = until(lambda: [r for r in job.job()["recoveries"]["recent"] if r["epoch"] == 2], "the job goes back")[0]
         has(str(recovery["passed_over"]), "rank 1")
