@@ -233,7 +233,7 @@ void operator_obey(struct job *job, const struct wire_command *command)
 		log_info("ordered on another node: job %s: flush", job->name);
 }
 
-/* Of a daemon whose power is cut: nothing that it does may come after this. */
+/* Of a daemon whose node ends: nothing that it does may come after this. */
 static void send_last(struct operators *operators, struct client *client, uint32_t seq,
 		      const struct wire_answer *answer)
 {
@@ -248,7 +248,7 @@ static int cause(struct operators *operators, struct job *job, struct client *cl
 		 const struct wire_command *command, struct wire_answer *answer, struct err *err)
 {
 	int rc = faults_cause(operators->observe->faults, job, command, answer, err);
-	if (!rc && command->fault.kind == FAULT_POWER_CUT) {
+	if (!rc && fault_ends_node(fault_of((enum fault_kind)command->fault.kind))) {
 		send_last(operators, client, seq, answer);
 		return OPERATOR_LATER;
 	}

@@ -168,7 +168,7 @@ static void look_jumped(const struct jobs *jobs, struct fault_record *f)
 		      jump_text(ahead, far), (unsigned long)(took / CLOCK_NS_PER_MS));
 }
 
-/* ---- power ------------------------------------------------------------------------------------------------------- */
+/* ---- the node ------------------------------------------------------------------------------------------------------- */
 
 static void cut_power(const struct faults *faults, struct fault_record *f)
 {
@@ -181,6 +181,16 @@ static void cut_power(const struct faults *faults, struct fault_record *f)
 		 l.lost_bytes, l.bytes, l.files, l.lost_names, l.names);
 }
 
+static void kill_node(const struct faults *faults, struct fault_record *f)
+{
+	uint32_t ranks = 0;
+	list_for(node, &faults->jobs->list)
+		ranks += list_entry(node, struct job, link)->nlocal;
+	snprintf(f->text, sizeof(f->text), "SIGKILL to ckptd, process %d, to ckpt run, and to %u ranks", (int)getpid(),
+		 ranks);
+}
+
+/* The span log has what was caused: its lines are still on their way. */
 void faults_power_off(const struct faults *faults)
 {
 	list_for(node, &faults->jobs->list) {
@@ -194,6 +204,7 @@ void faults_power_off(const struct faults *faults)
 				kill(rank->launched, SIGKILL);
 		}
 	}
+	spanlog_close(faults->jobs->runtime->spanlog);
 	kill(getpid(), SIGKILL);
 }
 
@@ -210,8 +221,8 @@ static int do_cause(struct faults *faults, struct job *job, struct fault_record 
 		return break_disk(jobs, f, err);
 	if (f->entry->kind == FAULT_CLOCK_JUMP)
 		return jump(faults, f, err);
-	if (f->entry->kind == FAULT_POWER_CUT) {
-		cut_power(faults, f);
+	if (fault_ends_node(f->entry)) {
+		(f->entry->kind == FAULT_POWER_CUT ? cut_power : kill_node)(faults, f);
 		return 0;
 	}
 	if (f->entry->kind == FAULT_FLIP_REPLICA) {
@@ -250,7 +261,7 @@ int faults_cause(struct faults *faults, struct job *job, const struct wire_comma
 			err, -EPERM,
 			"faults on purpose are not allowed here: set faults = yes in [node] of its configuration");
 	if (entry->actor == FAULT_BY_CAMPAIGN)
-		return err_set(err, -EOPNOTSUPP, "%s is a fault of ckpt campaign alone", entry->name);
+		return err_set(err, -EOPNOTSUPP, "%s: " FAULT_NEEDS_NETWORK, entry->name);
 	struct fault_record *f = fault_log_take(&faults->log);
 	if (!f)
 		return err_set(err, -EBUSY, "%d faults are pending already", FAULT_LOG_MAX);
@@ -268,7 +279,7 @@ int faults_cause(struct faults *faults, struct job *job, const struct wire_comma
 		return rc;
 	}
 	fault_log_caused(faults->jobs, f);
-	if (entry->kind == FAULT_POWER_CUT ||
+	if (fault_ends_node(entry) ||
 	    (entry->actor == FAULT_BY_DAEMON && entry->target == FAULT_AT_RANK)) /* it was read back at once */
 		fault_log_end(faults->jobs, f, FAULT_FIRED, NULL);
 	answer_of(f, answer);

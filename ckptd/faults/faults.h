@@ -21,7 +21,7 @@ void faults_free(struct faults *faults);
  * -ENOENT: there is no such rank or snapshot here; -EBUSY: too many are pending. */
 int faults_cause(struct faults *faults, struct job *job, const struct wire_command *command, struct wire_answer *answer,
 		 struct err *err);
-/* After power-cut, and its answer: SIGKILL to all launchers and ranks, and to this process. */
+/* After a fault that ends the node, and its answer: SIGKILL to all launchers and ranks, and to this process. */
 void faults_power_off(const struct faults *faults);
 /* COMMAND_FAULTED. */
 int faults_ask(struct faults *faults, const struct wire_command *command, struct wire_answer *answer, struct err *err);

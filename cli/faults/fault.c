@@ -6,6 +6,7 @@
 #include "frame/output.h"
 #include "frame/progress.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "config/value.h"
@@ -147,8 +148,7 @@ static int read_request(const struct cli *cli, struct fault_request *q, char pat
 	if (!q->entry)
 		return cli_fail(cli, EXIT_USAGE, "there is no fault '%s': ckpt fault list names them", kind);
 	if (q->entry->actor == FAULT_BY_CAMPAIGN)
-		return cli_fail(cli, EXIT_USAGE, "%s is caused by ckpt campaign alone, in nodes that it has made",
-				kind);
+		return cli_fail(cli, EXIT_USAGE, "%s: " FAULT_NEEDS_NETWORK, kind);
 	if (*q->job && name_check("job", q->job, NAME_JOB_MAX, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
 	if (contact_path(cli_text(cli, "socket"), path, &err))
@@ -220,7 +220,10 @@ static int run(struct cli *cli)
 	if (code)
 		return code;
 	q.deadline = clock_deadline(seconds * CLOCK_NS_PER_S + q.for_ms * CLOCK_NS_PER_MS);
+	AUTO_CLOSE int daemon = fault_ends_node(q.entry) ? fault_open_daemon(&q, NULL, NULL) : -1;
 	int rc = fault_begin(&q, &result, &refused, &err);
+	if (!rc && daemon >= 0)
+		fault_await_daemon(&q, daemon, &result);
 	if (rc)
 		return cli_fail(cli, result.number || refused ? EXIT_FAILED : EXIT_NO_DAEMON, "%s", err.text);
 	code = await(cli, &q, &result);

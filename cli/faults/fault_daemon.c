@@ -71,7 +71,7 @@ static int await_death(int pidfd, pid_t pid, uint32_t within_ms, struct err *err
 	return err_set(err, -ETIMEDOUT, "the daemon, process %d, has not ended", (int)pid);
 }
 
-int fault_signal_daemon(const struct fault_request *q, char text[WIRE_REASON_MAX], struct err *err)
+int fault_open_daemon(const struct fault_request *q, pid_t *pid, struct err *err)
 {
 	struct peer peer;
 	AUTO_CLOSE int sock = channel_connect(q->socket, clock_deadline(EFFECT_NS), err);
@@ -80,17 +80,33 @@ int fault_signal_daemon(const struct fault_request *q, char text[WIRE_REASON_MAX
 	int rc = channel_peer(sock, &peer);
 	if (rc)
 		return err_set(err, rc, "cannot find the daemon's process: %s", err_name(rc));
-	AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
-	if (pidfd < 0) {
-		rc = -errno;
-		return err_set(err, rc, "cannot open the daemon, process %d: %s", (int)peer.pid, err_name(rc));
-	}
+	if (pid)
+		*pid = peer.pid;
+	int pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+	rc = pidfd < 0 ? -errno : 0;
+	return rc ? err_set(err, rc, "cannot open the daemon, process %d: %s", (int)peer.pid, err_name(rc)) : pidfd;
+}
+
+void fault_await_daemon(const struct fault_request *q, int pidfd, struct fault_result *result)
+{
+	struct pollfd fd = {.fd = pidfd, .events = POLLIN};
+	if (poll(&fd, 1, (int)q->entry->fires_ms) == 1)
+		return;
+	result->outcome = FAULT_NOT_FIRED;
+	snprintf(result->text, sizeof(result->text), "the daemon has answered, and has not ended");
+}
+
+int fault_signal_daemon(const struct fault_request *q, char text[WIRE_REASON_MAX], struct err *err)
+{
+	pid_t pid = 0;
+	AUTO_CLOSE int pidfd = fault_open_daemon(q, &pid, err);
+	if (pidfd < 0)
+		return pidfd;
 	if (q->entry->kind == FAULT_STOP_DAEMON)
-		return stop(q, pidfd, peer.pid, text, err);
-	rc = signal_process(pidfd, q->entry->signal, peer.pid, err);
+		return stop(q, pidfd, pid, text, err);
+	int rc = signal_process(pidfd, q->entry->signal, pid, err);
 	if (!rc)
-		rc = await_death(pidfd, peer.pid, q->entry->fires_ms, err);
-	snprintf(text, WIRE_REASON_MAX, "process %d has %s", (int)peer.pid,
-		 q->entry->signal == SIGTERM ? "ended" : "died");
+		rc = await_death(pidfd, pid, q->entry->fires_ms, err);
+	snprintf(text, WIRE_REASON_MAX, "process %d has %s", (int)pid, q->entry->signal == SIGTERM ? "ended" : "died");
 	return rc;
 }

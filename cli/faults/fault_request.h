@@ -6,6 +6,8 @@
 
 #include "format/message/wire.h"
 
+#include <sys/types.h>
+
 struct fault_request {
 	const struct fault_entry *entry;
 	const char *socket; /* of the daemon */
@@ -34,6 +36,10 @@ int fault_look(const struct fault_request *request, struct fault_result *result,
 /* A node that was drained may have ranks again. */
 int fault_undrain(const struct fault_request *request, const char *job, char text[WIRE_REASON_MAX], struct err *err);
 
+/* A pidfd of the daemon, or -errno. pid, err may be NULL. */
+int fault_open_daemon(const struct fault_request *request, pid_t *pid, struct err *err);
+/* It ends its node, and has said so. One that goes on has not fired. */
+void fault_await_daemon(const struct fault_request *request, int pidfd, struct fault_result *result);
 /* What is caused here. 0 with the sentence of what was done; it has been seen to have fired. */
 int fault_signal_daemon(const struct fault_request *request, char text[WIRE_REASON_MAX], struct err *err);
 int fault_flip_stored(const struct fault_request *request, const char *job, char text[WIRE_REASON_MAX],

@@ -108,6 +108,14 @@ static inline bool fault_ends_daemon(const struct fault_entry *f)
 {
 	return f->kind == FAULT_KILL_DAEMON || f->kind == FAULT_RESTART_DAEMON;
 }
+/* The daemon ends its whole node, itself last: it has answered before. */
+static inline bool fault_ends_node(const struct fault_entry *f)
+{
+	return f->kind == FAULT_KILL_NODE || f->kind == FAULT_POWER_CUT;
+}
+/* Why a daemon does not cause what a campaign alone does. */
+#define FAULT_NEEDS_NETWORK                                                                                            \
+	"it needs CAP_NET_ADMIN, and a network that may be broken: ckpt campaign makes one, and alone causes it"
 /* "?" outside the catalogue. */
 const char *fault_kind_name(enum fault_kind kind);
 const char *fault_target_name(enum fault_target target);

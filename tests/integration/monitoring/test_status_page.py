@@ -3,11 +3,12 @@
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import urllib.request
 
 from browser import DARK, Text, browse, framed, picture, served
-from launcher import TRAIN, Run, top
+from launcher import CKPT, ENVIRONMENT, TRAIN, Run, top
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 PAGE = (pathlib.Path(__file__).parents[3] / "ckptd" / "observe" / "web" / "status.html").read_text()
@@ -45,6 +46,32 @@ def _():
     has(page.text, *([f["code"] for f in findings] or ["Nothing is wrong"]))
     expect(page.elements.count("polyline") >= 4 and page.elements.count("rect") >= 4, "step times drawn")
     expect("The daemon does not answer" in PAGE and not re.search(r"\b(undefined|NaN|null)\b", page.text), page.text[:3000])
+
+
+@case("faults on purpose are shown with their kind, what became of each, and what was done")
+def _():
+    run = Run("-n", 2, "--job", "gpt", "--store", top / "faulty", "--", TRAIN, "--steps", 1000000, "--save-memory-every", 5, "--save-storage-every", 20,
+              CKPT_HTTP="127.0.0.1:0", CKPT_FAULTS="yes", CKPT_LOG="info")
+    try:
+        run.until_err("status page and metrics at")
+        address = re.search(r"metrics at http://([^/]+)/", run.err())[1]
+        socket = next(top.glob("ckpt-run-*/ckptd.sock"))
+        page = Text(browse(address, "--dump-dom"))
+        expect("Faults on purpose" not in page.text, "there was none")
+        for fault, code in ((("kill", 1), 0), (("flip-arena", 0), 0), (("clock-jump", "--for", "100ms"), 0), (("disk-corrupt",), 0), (("drain", "n9"), 1)):
+            done = subprocess.run([CKPT, "fault", *map(str, fault), "--job", "gpt", "--socket", socket], capture_output=True, text=True, env=ENVIRONMENT,
+                                  timeout=DEADLINE)
+            equal(done.returncode, code, f"{fault}: {done.stderr}")
+        with urllib.request.urlopen(f"http://{address}/status.json", timeout=DEADLINE) as answer:
+            told = json.load(answer)["jobs"][0]["faults"]
+        page = Text(browse(address, "--dump-dom"))
+    finally:
+        run.child.terminate()
+        run.child.wait(DEADLINE)
+    equal([(f["kind"], f["outcome"]) for f in told], [(kind, "fired") for kind in ("kill", "flip-arena", "clock-jump", "disk-corrupt")] + [("drain", "not-fired")])
+    shown = page.text.split("Faults on purpose")[1]
+    for fault in told:
+        has(shown, fault["kind"], fault["outcome"], fault["text"])
 
 
 def lies(word):

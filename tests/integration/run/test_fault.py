@@ -8,7 +8,7 @@ import tempfile
 import time
 
 import single_node
-from launcher import CKPT, ENVIRONMENT, PACED, Run, top
+from launcher import CKPT, ENVIRONMENT, PACED, Run, top, until_gone
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 FAILED, USAGE, PARTIAL, NO_DAEMON = 1, 2, 3, 12
@@ -63,7 +63,8 @@ def _():
     kinds = re.findall(r"^\tFAULT_([A-Z_]+)(?: = 1)?,$", SOURCE.read_text().split("enum fault_kind {")[1].split("};")[0], re.M)
     equal(sorted(names), sorted(k.lower().replace("_", "-") for k in kinds if k != "KIND_END"))
     equal([line.split()[0] for line in ckpt("fault", "list").splitlines()[1:]], names)
-    has(ckpt("fault", "kill-node", "n0", code=USAGE), "by ckpt campaign alone")
+    for kind in ("link-down", "reboot"):
+        has(ckpt("fault", kind, "n0", code=USAGE), f"{kind}: it needs CAP_NET_ADMIN, and a network that may be broken: ckpt campaign")
     said = ckpt("run", "--inject", "murder:rank=0@step=1", "true", code=USAGE)
     for f in listed:
         equal(f["name"] in re.split(r"[ ,\n]+", said), f["run"], f["name"])
@@ -83,6 +84,18 @@ def _():
         equal({o for _, o in told}, {"fired"})
         spans = until(lambda: len(found := job.spans_of("fault")) >= 2 * len(told) and found, "the log has them")
         equal([(s["number"], s["outcome"]) for s in spans], [(n, o) for n in range(1, 8) for o in ("caused", "fired")])
+
+
+@case("kill-node ends the daemon, ckpt run and all ranks, and the span log has it")
+def _():
+    with Job() as job:
+        pids = [rank["pid"] for rank in job.job()["ranks"]]
+        has(ckpt("fault", "kill-node", "n0", "--socket", job.daemon.socket, code=USAGE), "takes no target")
+        has(job.fault("kill-node"), "gpt: kill-node has fired after ", f"SIGKILL to ckptd, process {job.daemon.process.pid}, to ckpt run, and to 2 ranks")
+        equal([job.daemon.process.wait(DEADLINE), job.run.child.wait(DEADLINE)], [-9, -9])
+        until_gone(*pids)
+        equal([(s["kind"], s["outcome"]) for s in job.spans_of("fault")], [("kill-node", "caused"), ("kill-node", "fired")])
+        job.daemon.start()
 
 
 @case("a rank that hangs plays it, is named and replaced")
