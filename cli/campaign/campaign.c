@@ -48,6 +48,17 @@ static int close_network(struct campaign *c)
 	return rc ? cli_fail(c->cli, EXIT_FAILED, "%s", err.text) : EXIT_OK;
 }
 
+/* When all processes should have ended. */
+static int note_left_memory(struct campaign *c)
+{
+	char text[LEFT_MEMORY_TEXT_MAX];
+	struct err err = {""};
+	if (!left_memory_find(&c->memory, text) ||
+	    !journal_put(&c->journal, json_pack("{s:s, s:o}", "event", "left", "text", json_text(text)), &err))
+		return EXIT_OK;
+	return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+}
+
 /* ---- before it begins ---------------------------------------------------------------------------------------------- */
 
 static int make_folder(const struct campaign *c, bool resume)
@@ -294,6 +305,8 @@ static int conduct(struct campaign *c, bool resume)
 	if (!code)
 		code = left;
 	if (!code)
+		code = note_left_memory(c);
+	if (!code)
 		code = note_end(c);
 	return code ? code : judge(c);
 }
@@ -319,6 +332,7 @@ static int run(struct cli *cli)
 		code = conduct(&c, cli_flag(cli, "resume"));
 	campaign_net_close(&c.net);
 	hosts_free(&c.hosts);
+	left_memory_free(&c.memory);
 	journal_close(&c.journal);
 	campaign_file_free(&c.file);
 	free(c.ended);

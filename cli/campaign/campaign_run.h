@@ -16,6 +16,7 @@
 #include "journal/journal.h"
 #include "network/net.h"
 #include "process/launch_proc.h"
+#include "process/left_memory.h"
 #include "remote/hosts.h"
 
 #include <limits.h>
@@ -59,8 +60,13 @@ struct campaign {
 	bool disturbed;      /* that run */
 	uint32_t calm_world; /* ranks of the undisturbed one */
 	uint64_t steps;
-	size_t no_network; /* faults that were left out: the nodes have no network of their own */
-	bool *ended;       /* by fault: in the journal */
+	size_t no_network;         /* faults that were left out: the nodes have no network of their own */
+	bool *ended;               /* by fault: in the journal */
+	struct left_memory memory; /* that ranks of the disturbed run had; on hosts that is not known */
+	struct {
+		uint64_t epoch;
+		pid_t pids[CAMPAIGN_RANKS_MAX];
+	} noted; /* whose memory was noted last */
 	size_t fired, not_fired;
 	struct step_id durable;        /* the newest that the journal has */
 	struct campaign_end end, calm; /* of the disturbed and of the undisturbed run */

@@ -169,6 +169,19 @@ static int watch_node(struct campaign *c, uint32_t node, struct campaign_view *v
 	return rc;
 }
 
+/* A rank maps its arena before its epoch begins. */
+static int note_memory(struct campaign *c, const struct campaign_view *v, struct err *err)
+{
+	int rc = 0;
+	for (uint32_t r = 0; !rc && !c->hosts.n && r < CAMPAIGN_RANKS_MAX; r++)
+		if (v->pids[r] > 0 && (v->pids[r] != c->noted.pids[r] || v->epoch != c->noted.epoch)) {
+			rc = left_memory_note(&c->memory, v->pids[r]);
+			c->noted.pids[r] = v->pids[r];
+		}
+	c->noted.epoch = v->epoch;
+	return rc ? err_set(err, rc, "no memory for what ranks have mapped") : 0;
+}
+
 int campaign_watch(struct campaign *c, struct campaign_view *v, struct err *err)
 {
 	int rc = campaign_note_named(c, err);
@@ -178,7 +191,7 @@ int campaign_watch(struct campaign *c, struct campaign_view *v, struct err *err)
 		if (!rc) /* a daemon that does not answer takes seconds */
 			rc = campaign_note_named(c, err);
 	}
-	return rc;
+	return !rc && v->runs ? note_memory(c, v, err) : rc;
 }
 
 int campaign_check_run(struct campaign *c)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
@@ -313,6 +314,36 @@ def _():
     document = campaign("nodes 2\nranks 4\nmin-ranks 3\nat 500ms drain node=1\nat 1s kill rank=0\n", "few", code=PARTIAL)
     equal([document["fired"], document["not_fired"]], [1, 1])
     has((top / "few" / "journal").read_text(), "would have 2 ranks, and it needs 3")
+
+
+def arenas_of(folder):
+    """Descriptors of the memory that the daemon of the campaign in the folder shares with its ranks, opened here."""
+    held = []
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if not (path / "cmdline").read_bytes().split(b"\0")[0].endswith(b"ckptd") or os.fsencode(folder) not in (path / "cmdline").read_bytes():
+                continue
+            held += [os.open(fd, os.O_RDONLY) for fd in (path / "fd").iterdir() if os.readlink(fd).startswith("/memfd:ckpt:campaign")]
+    return held
+
+
+@case("shared memory that somebody has yet when all has ended is left behind")
+def _():
+    (top / "held.campaign").write_text("ranks 2\nat 1s kill rank=1\n")
+    child = subprocess.Popen([CKPT, "campaign", "--json", "--dir", top / "held", top / "held.campaign", *PACED], env=ENVIRONMENT, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    journal = top / "held" / "journal"
+    until(lambda: journal.exists() and '"event":"fault"' in journal.read_text(), "a fault has fired: a rank trains in each arena")
+    held = arenas_of(top / "held")
+    try:
+        out, err = child.communicate(timeout=DEADLINE)
+    finally:
+        for fd in held:
+            os.close(fd)
+    equal(child.returncode, FAILED, err)
+    broken = [i for i in json.loads(out)["invariants"] if not i["held"]]
+    equal([i["name"] for i in broken], ["left"])
+    has(broken[0]["text"], f"process {os.getpid()} has the shared memory /memfd:ckpt:campaign")
 
 
 @case("one that is interrupted ends all that it made, and goes on from its journal")
