@@ -1,5 +1,6 @@
 """A daemon for each test, and a store. The programs are those of CKPT_BUILD."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -26,6 +27,11 @@ class Daemon:
     def stop(self):
         self.process.terminate()
         self.process.wait(30)
+
+    def job(self):
+        """What its status says of the only one."""
+        said = subprocess.run([BIN / "ckpt", "status", "--json", "--socket", self.socket], check=True, stdout=subprocess.PIPE).stdout
+        return json.loads(said)["jobs"][0]
 
     def session(self, **options):
         """Waits for a daemon that is starting."""

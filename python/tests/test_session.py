@@ -286,6 +286,20 @@ def test_nobody_asks_for_a_fault_by_itself(daemon):
         assert s.fault() is None
 
 
+def test_a_collective_is_told_with_the_type_of_its_elements(daemon):
+    with daemon.session() as s:
+        s.register("x", np.zeros(3))
+        s.join()
+        s.collective_enter("all_reduce", 7, 64, dtype="BF16")
+        told = daemon.job()["ranks"][0]["collective"]
+        assert [told[key] for key in ("op", "number", "bytes", "dtype", "in")] == ["all_reduce", 7, 64, "BF16", True]
+        s.collective_enter("all_reduce", 8, 64)
+        assert daemon.job()["ranks"][0]["collective"]["dtype"] is None
+        with pytest.raises(TypeError, match="is none of"):
+            s.collective_enter("all_reduce", dtype="float")
+        s.collective_leave()
+
+
 def test_a_loss_goes_with_a_heartbeat(daemon):
     with daemon.session() as s:
         s.register("x", np.zeros(3))
