@@ -60,6 +60,21 @@ def data(*args, **more):
     return document
 
 
+STEP1000 = "step-000000001000.e0001"
+
+
+def steps(repo):
+    """Three checkpoints of two epochs, and one that was never committed, of a job "gpt"."""
+    make(repo, "1000", "--world", 4, "--job", "gpt")
+    make(repo, "2000", "--world", 4, "--job", "gpt", "--healthy", "--pin", "paper")
+    make(repo, "900.2", "--world", 2, "--job", "gpt")
+    make(repo, "950.2", "--world", 2, "--job", "gpt", "--partial")
+
+
+def states(where, *args):
+    return [(c["job"], c["step"], c["epoch"], c["state"]) for c in data("list", "--repo", where, *args)["checkpoints"]]
+
+
 def flip(path, at, bit=0):
     """Damages one bit of a file."""
     with open(path, "r+b") as f:

@@ -58,3 +58,15 @@ class Terminal:
         equal(termios.tcgetattr(self.child), self.before, "the terminal")
         os.close(self.main)
         os.close(self.child)
+
+
+def drained(master):
+    """All that was written to a terminal whose other side is closed."""
+    text = b""
+    while select.select([master], [], [], 0.2)[0]:
+        try:
+            text += os.read(master, 65536)
+        except OSError:
+            break
+    os.close(master)
+    return text.decode()

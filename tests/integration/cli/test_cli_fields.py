@@ -1,4 +1,4 @@
-"""Each field of the JSON documents of ckpt stands in the command's section of cli.md, in code. test_cli_offline holds commands,
+"""Each field of the JSON documents of ckpt stands in the command's section of cli.md, in code. test_command_line holds commands,
 options and exit codes against the page."""
 
 import json
