@@ -31,16 +31,22 @@ void jout_array(struct wbuf *out, const uint64_t *v, uint32_t n)
 
 enum { ESCAPED_MAX = 6, CHUNK = 512 };
 
-static bool plain(uint8_t c)
+static inline bool plain(uint8_t c)
 {
 	return c >= 0x20 && c != '"' && c != '\\' && c != 0x7f;
 }
 
-/* How many bytes it has become. */
-static size_t escape(char to[ESCAPED_MAX], uint8_t c)
+static size_t escape_code(char to[ESCAPED_MAX], uint8_t c)
 {
 	static const char hex[] = "0123456789abcdef";
 	const char code[ESCAPED_MAX] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+	memcpy(to, code, sizeof(code));
+	return sizeof(code);
+}
+
+/* How many bytes it has become. */
+static inline size_t escape(char to[ESCAPED_MAX], uint8_t c)
+{
 	if (plain(c)) {
 		to[0] = (char)c;
 		return 1;
@@ -50,8 +56,7 @@ static size_t escape(char to[ESCAPED_MAX], uint8_t c)
 		to[1] = (char)c;
 		return 2;
 	}
-	memcpy(to, code, sizeof(code));
-	return sizeof(code);
+	return escape_code(to, c);
 }
 
 /* In chunks: headers of a hundred megabytes are escaped twice. */
