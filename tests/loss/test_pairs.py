@@ -20,7 +20,7 @@ from play import Play  # noqa: E402
 from runner import Runner  # noqa: E402
 from tap import NIGHTLY  # noqa: E402
 
-EACH = 12  # of each kind, above 500 in all; nightly has more, since another of a kind is rarely another case
+EACH = 6  # of each kind; nightly has more, since another of a kind is rarely another case
 PAIRS = int(os.environ.get("CKPT_PAIRS", 6000 if NIGHTLY else EACH * len(generator.NAMES)))
 
 if __name__ == "__main__":
