@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 
-from launcher import ENVIRONMENT, top
+from launcher import ENVIRONMENT, PACED, top
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "reference" / "campaigns.md"
 MISSED, STOPPED = 1, 130
+SCRIPT = (sys.executable, ROOT / "scripts" / "campaigns", "--programs", BIN, "--trainer", shlex.join(PACED))
 cases = Cases()
 case = cases.case
 
@@ -25,7 +26,7 @@ def rows(text):
 
 
 def campaigns(*args, codes=(0,)):
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "campaigns", "--programs", BIN, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    done = subprocess.run([*SCRIPT, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env=ENVIRONMENT, timeout=2 * DEADLINE)
     expect(done.returncode in codes, done.returncode, done.stdout, done.stderr)
     return rows(done.stdout), done.stderr
@@ -68,8 +69,7 @@ def lines(journal, event):
 @case("one that is stopped says how to go on, and goes on with what is left")
 def _():
     journal = top / "s" / "hangs" / "d" / "journal"
-    args = [sys.executable, ROOT / "scripts" / "campaigns", "--programs", BIN, "--dir", top / "s", "--part", "1/100", "hangs"]
-    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    process = subprocess.Popen([*SCRIPT, "--dir", top / "s", "--part", "1/100", "hangs"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
     try:
         until(lambda: lines(journal, "fault"), "a fault is in the journal", 2 * DEADLINE)
     finally:
