@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """manuals.py HELP.json TREE OUT: writes the manual pages into OUT/man1, man3, man5, man8.
 
-Section 1 is the table of commands (`ckpt help --json`), with what docs/reference/cli.md says beyond it; section 3 is what the comments of
+Section 1 is the table of commands (`ckpt help --json`), with what docs/reference/cli.md and cli-*.md say beyond it; section 3 is what the comments of
 libckpt/ckpt.h and ckpt_reader.h say; sections 5 and 8 are docs/reference/config.md, docs/reference/format.md and docs/reference/ckptd.md. Nothing is written here that is not written there."""
 
 import json
@@ -109,7 +109,7 @@ def section_of(page, title):
     if f"## {title}" not in lines:
         return []
     start = lines.index(f"## {title}") + 1
-    end = next((n for n in range(start, len(lines)) if lines[n].startswith("## ")), len(lines))
+    end = next((n for n in range(start, len(lines)) if lines[n].startswith(("# ", "## "))), len(lines))
     return lines[start:end]
 
 
@@ -306,7 +306,8 @@ def document(name, section, summary, path, version):
 def main():
     table_ = json.loads(pathlib.Path(sys.argv[1]).read_text())
     tree, out = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-    header, page = (tree / "libckpt/ckpt.h").read_text(), (tree / "docs/reference/cli.md").read_text()
+    header, reference = (tree / "libckpt/ckpt.h").read_text(), tree / "docs/reference"
+    page = "\n".join(path.read_text() for path in (reference / "cli.md", *sorted(reference.glob("cli-*.md"))))
     version = ".".join(re.search(rf"CKPT_VERSION_{part} (\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
     pages = {("ckpt", 1): main_page(table_, page, version)}
     for command in table_["commands"]:

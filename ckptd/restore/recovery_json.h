@@ -1,4 +1,4 @@
-/* A recovery as it stands in the status and in the catalog (docs/reference/cli.md). */
+/* A recovery as it stands in the status and in the catalog (docs/reference/cli-watch.md). */
 #ifndef CKPTD_RESTORE_RECOVERY_JSON_H
 #define CKPTD_RESTORE_RECOVERY_JSON_H
 

@@ -1,9 +1,16 @@
-"""What the pages of docs/howto tell to type, for the tests that type it."""
+"""What the pages of docs/howto tell to type, for the tests that type it; and what those of the command line say."""
 
 import pathlib
 import re
 
-HOWTO = pathlib.Path(__file__).parents[2] / "docs" / "howto"
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+HOWTO = DOCS / "howto"
+
+
+def command_line():
+    """All of it: cli.md, and a page for each group of commands."""
+    reference = DOCS / "reference"
+    return "\n".join(path.read_text() for path in (reference / "cli.md", *sorted(reference.glob("cli-*.md"))))
 
 
 def commands(page, prompt="$"):

@@ -157,8 +157,9 @@ def settings_of_ckpt():
     return json.loads(subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout)
 
 
-def page_of(name):
-    return (tidy.ROOT / name).read_text()
+def page_of(names):
+    """All whose name is like this, as one."""
+    return "\n".join(path.read_text() for path in sorted(tidy.ROOT.glob(names)))
 
 
 def exit_codes_of_train():
@@ -170,7 +171,7 @@ def exit_codes_of_train():
 tidy.report([
     ("what is planted is found", PLANTED),
     ("ckpt: commands, options and exit codes", check_ckpt(json.loads(tidy.output_of(PROGRAMS / "ckpt", "help", "--json")),
-                                                          page_of("docs/reference/cli.md"))),
+                                                          page_of("docs/reference/cli*.md"))),
     ("ckptd: options", check_program(help_of("ckptd"), page_of("docs/reference/ckptd.md") + page_of("docs/reference/config.md"))),
     ("settings", check_settings(settings_of_ckpt(), page_of("docs/reference/config.md"))),
     ("ckpt-train: options", check_program(help_of("ckpt-train"), page_of("docs/reference/ckpt-train.md"))),

@@ -1,5 +1,5 @@
 /* Recoveries that were noted: a table in the catalog. The daemon of each node writes its own, whoever asks for them reads them all. A row
- * is a JSON object as the daemon's status shows it (docs/reference/cli.md); nobody vouches for it. */
+ * is a JSON object as the daemon's status shows it (docs/reference/cli-watch.md); nobody vouches for it. */
 #ifndef CKPT_STORE_RECOVERED_H
 #define CKPT_STORE_RECOVERED_H
 

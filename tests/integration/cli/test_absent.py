@@ -2,16 +2,16 @@
 Every command that takes a store, a job or a step answers by the rule in cli.md, with its exit code and with words on stderr."""
 
 import json
-import pathlib
 import shutil
 import sys
 
+import pages
 import single_node
 from offline import (CORRUPT, FAILED, NO_REPO, NONE_RESTORABLE, PARTIAL, USAGE, cases, ckpt, data, equal, flip, has, make, run, top)
 from tap import expect
 
 NO_DAEMON = 12
-DOCS = (pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md").read_text()
+DOCS = pages.command_line()
 OUT = top / "out"
 SOME = "step-000000000002.e0001"
 

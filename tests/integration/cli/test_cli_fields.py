@@ -1,19 +1,19 @@
-"""Each field of the JSON documents of ckpt stands in the command's section of cli.md, in code. test_command_line holds commands,
+"""Each field of the JSON documents of ckpt stands in the command's section of the pages, in code. test_command_line holds commands,
 options and exit codes against the page."""
 
 import json
-import pathlib
 import re
 import subprocess
 import sys
 
+import pages
 import single_node
 from offline import CORRUPT, DIFFERENT, OK, PARTIAL, case, cases, ckpt, data, flip, make, top
 from launcher import CKPT, ENVIRONMENT, TRAIN, Run
 from loopback_cluster import Cluster
 from tap import DEADLINE, equal, expect, until
 
-PAGE = (pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md").read_text()
+PAGE = pages.command_line()
 
 
 def names_in_code(text):

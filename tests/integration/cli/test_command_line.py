@@ -1,14 +1,13 @@
 """ckpt help and version, and what may stand on its command line: the same for all commands; the page of the commands knows them."""
 
-import pathlib
 import re
 import shutil
 import sys
 
+import pages
 from offline import NO_REPO, STEP1000, USAGE, case, cases, ckpt, data, steps, top
 from tap import equal, has
 
-DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md"
 repo = top / "repo"
 steps(repo)
 
@@ -33,7 +32,7 @@ def _():
 
 @case("the documentation knows every command, option and exit code")
 def _():
-    text, document = DOCS.read_text(), data("help")
+    text, document = pages.command_line(), data("help")
     names = [c["name"] for c in document["commands"]]
     for command in document["commands"]:
         has(text, f"ckpt {command['name']}")

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import pages
 from loopback_cluster import loopback_cluster
 from seccomp import EINVAL, forbid, libc
 from single_node import Daemon
@@ -22,7 +23,6 @@ if platform.machine() != "x86_64":
 cases = Cases()
 case = cases.case
 top = pathlib.Path(tempfile.mkdtemp())
-ROOT = pathlib.Path(__file__).parents[3]
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_IPC_LOCK = 24, 1, 14
 
 
@@ -247,7 +247,7 @@ def _():
         for env, code, verdict in (*((env, 1, "broken") for env in spread), *((env, 0, "fine") for env in near)):
             found = inside(CKPT_SOCKET=str(daemon.socket), CKPT_JOB="gpt", **env)
             equal([found[0], found[1]["job-nodes"]["verdict"], found[1]["job-store"]["verdict"]], [code, verdict, "fine"], env)
-        says = (ROOT / "docs" / "reference" / "cli.md").read_text().split("drain a node on which ranks could not work:")[1].split("\n\n")[1].strip()
+        says = pages.command_line().split("drain a node on which ranks could not work:")[1].split("\n\n")[1].strip()
         (daemon.top / "user").mkdir()
         (daemon.top / "user" / "ckptd.sock").symlink_to(daemon.socket)
         for nodes, code in (("1", 0), ("2", 1)):
@@ -281,7 +281,7 @@ def _():
 
 @case("the page names every check, and no other")
 def _():
-    page = (ROOT / "docs" / "reference" / "cli.md").read_text().split("## ckpt doctor")[1].split("\n## ")[0]
+    page = pages.command_line().split("## ckpt doctor")[1].split("\n## ")[0]
     inner = set(re.findall(r"^\| `(job-[a-z]+)`", page, re.M))
     daemon = Daemon().start()
     try:

@@ -63,7 +63,7 @@ def _():
 
 def nobody_speaks():
     """Both parts of a campaign that stand on a host, each with a way that is open and silent: a network that drops everything."""
-    silence, promised = 300, 360  # HOST_SILENCE_NS; docs/reference/cli.md
+    silence, promised = 300, 360  # HOST_SILENCE_NS; docs/reference/cli-operate.md
     child, pid = with_grandchild("T", "trap '' TERM")  # the slowest: SIGKILL has to end it
     bridge = subprocess.Popen([CKPT, "host", "bridge", top / "none"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
     began = time.monotonic()
