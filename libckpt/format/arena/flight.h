@@ -16,7 +16,7 @@ struct flight_view {
 	uint64_t collective;      /* of the one that it is in, or was in last: its sequence number */
 	uint64_t bytes, since_ns; /* since_ns 0: it has told of none */
 	char op[FLIGHT_OP_MAX];   /* its name: printable */
-	uint8_t dtype;            /* enum dtype of its elements; 0: not known */
+	uint32_t dtype;           /* enum dtype of its elements; 0: not known */
 };
 
 /* A copy. While the rank writes it may be a mixture: of two collectives, never of two memories. */

@@ -5,81 +5,12 @@
 
 #include <string.h>
 
-static const char *const names[PEER_ORDER_END] = {
-	[PEER_NODE_JOIN] = "NODE_JOIN",
-	[PEER_LEAVE] = "LEAVE",
-	[PEER_RANK_JOIN] = "RANK_JOIN",
-	[PEER_NODE_READY] = "NODE_READY",
-	[PEER_NOT_JOINING] = "NOT_JOINING",
-	[PEER_LOST] = "LOST",
-	[PEER_RANK_NOT_BACK] = "RANK_NOT_BACK",
-	[PEER_RESTORING] = "RESTORING",
-	[PEER_NOT_RESTORING] = "NOT_RESTORING",
-	[PEER_RESTORE_CANDIDATES] = "RESTORE_CANDIDATES",
-	[PEER_FETCHED] = "FETCHED",
-	[PEER_COPIED] = "COPIED",
-	[PEER_REACHED] = "REACHED",
-	[PEER_UNCOPIED] = "UNCOPIED",
-	[PEER_PREPARED] = "PREPARED",
-	[PEER_READY] = "READY",
-	[PEER_SKIPPED] = "SKIPPED",
-	[PEER_CLEARED] = "CLEARED",
-	[PEER_FAILED] = "FAILED",
-	[PEER_FORGOT] = "FORGOT",
-	[PEER_SHARED_PIECES] = "SHARED_PIECES",
-	[PEER_CAPACITY] = "CAPACITY",
-	[PEER_QUIESCED] = "QUIESCED",
-	[PEER_SPILLED] = "SPILLED",
-	[PEER_PAUSED] = "PAUSED",
-	[PEER_REQUEST] = "REQUEST",
-	[PEER_REPLICA_DIGESTS] = "REPLICA_DIGESTS",
-	[PEER_COMPARED] = "COMPARED",
-	[PEER_LEFT_OUT] = "LEFT_OUT",
-	[PEER_RECOVERED] = "RECOVERED",
-	[PEER_SCHEDULE_WANTED] = "SCHEDULE_WANTED",
-	[PEER_SILENT] = "SILENT",
-	[PEER_PACE] = "PACE",
-	[PEER_TENSORS] = "TENSORS",
-	[PEER_ADOPT] = "ADOPT",
-	[PEER_RAISE] = "RAISE",
-	[PEER_RANK_WANTED] = "RANK_WANTED",
-	[PEER_REJECT] = "REJECT",
-	[PEER_END] = "END",
-	[PEER_JOINED] = "JOINED",
-	[PEER_LOOK] = "LOOK",
-	[PEER_RESTORE_FETCH] = "RESTORE_FETCH",
-	[PEER_RESTORED] = "RESTORED",
-	[PEER_REFUSE] = "REFUSE",
-	[PEER_LEVEL] = "LEVEL",
-	[PEER_FAIL] = "FAIL",
-	[PEER_COPY] = "COPY",
-	[PEER_SKIP] = "SKIP",
-	[PEER_WRITE] = "WRITE",
-	[PEER_CLEAR] = "CLEAR",
-	[PEER_QUIESCE] = "QUIESCE",
-	[PEER_PLAN] = "PLAN",
-	[PEER_SPILL] = "SPILL",
-	[PEER_PIN_REPLICATED] = "PIN_REPLICATED",
-	[PEER_PAUSE] = "PAUSE",
-	[PEER_INVALIDATE_PLAN] = "INVALIDATE_PLAN",
-	[PEER_FINISH_STATE] = "FINISH_STATE",
-	[PEER_ANNOUNCE] = "ANNOUNCE",
-	[PEER_RESIGN] = "RESIGN",
-	[PEER_RESUME] = "RESUME",
-	[PEER_SCHEDULE] = "SCHEDULE",
-	[PEER_STANDSTILL] = "STANDSTILL",
-	[PEER_STRAGGLERS] = "STRAGGLERS",
-	[PEER_HALT] = "HALT",
-	[PEER_LIST_PIECES] = "LIST_PIECES",
-	[PEER_LIST_TENSORS] = "LIST_TENSORS",
-	[PEER_COMMAND] = "COMMAND",
-	[PEER_ANSWER] = "ANSWER",
-	[PEER_COMPARE] = "COMPARE",
-};
-
 const char *peer_coord_name(uint16_t type)
 {
-	return type < PEER_ORDER_END && names[type] ? names[type] : "?";
+	const struct peer_message *m = type < PEER_REPORT_END ? &peer_reports[type] : NULL;
+	if (type >= PEER_ADOPT && type < PEER_ORDER_END)
+		m = &peer_orders[type - PEER_ADOPT];
+	return m && m->name ? m->name : "?";
 }
 
 int peer_bad(uint16_t type, struct err *err, const char *what, uint64_t value)
@@ -139,193 +70,117 @@ static bool is_of_save(enum peer_type type)
 	}
 }
 
-static void put_node_join(struct wbuf *out, const struct peer_node_join *m)
+/* Behind all else: the ranks that are in, which are there only if there is an epoch. */
+static void put_ranks_in(struct wbuf *out, const struct peer_node_join *m)
 {
-	wbuf_u32(out, m->world);
-	wbuf_u32(out, m->nranks);
-	wbuf_u32(out, m->plan);
-	wbuf_u32(out, m->known);
-	put_id(out, m->replicated);
-	wbuf_u8(out, m->finished);
-	wbuf_u8(out, m->goes_on);
-	wbuf_u8(out, m->gone);
-	peer_halt_put(out, &m->halt);
 	wbuf_u32(out, m->in);
 	for (uint32_t i = 0; m->in && i < m->nranks; i++)
 		wbuf_u32(out, m->ranks[i]);
 }
 
-static void get_node_join(struct rbuf *r, struct peer_node_join *m)
+static void get_ranks_in(struct rbuf *r, struct peer_node_join *m)
 {
-	m->world = rbuf_u32(r);
-	m->nranks = rbuf_u32(r);
-	m->plan = rbuf_u32(r);
-	m->known = rbuf_u32(r);
-	m->replicated = get_id(r);
-	m->finished = get_bool(r);
-	m->goes_on = get_bool(r);
-	m->gone = get_bool(r);
-	peer_halt_get(r, &m->halt);
 	m->in = rbuf_u32(r);
 	for (uint32_t i = 0; m->in && i < min_u64(m->nranks, WIRE_LOCAL_MAX); i++)
 		m->ranks[i] = rbuf_u32(r);
 }
 
+FIELD_CODEC_OF_TYPE(ranks_in, struct peer_node_join, put_ranks_in, get_ranks_in);
+FIELD_CODEC_OF_TYPE(shares, struct shares, shares_put, shares_get);
+FIELD_CODEC_OF_TYPE(command, struct wire_command, wire_command_put, wire_command_get);
+
+static const struct field leave_fields[] = {{.kind = FIELD_U8}, {0}};
+static const struct field step_fields[] = {{.kind = FIELD_U64}, {0}};
+static const struct field shares_fields[] = {{.kind = FIELD_CODEC, .codec = &shares_codec}, {0}};
+
+static const struct field node_join_fields[] = {
+	FIELD_U32_OF(struct peer_node_join, world),
+	FIELD_U32_OF(struct peer_node_join, nranks),
+	FIELD_U32_OF(struct peer_node_join, plan),
+	FIELD_U32_OF(struct peer_node_join, known),
+	FIELD_ID_OF(struct peer_node_join, replicated),
+	FIELD_BOOL_OF(struct peer_node_join, finished),
+	FIELD_BOOL_OF(struct peer_node_join, goes_on),
+	FIELD_BOOL_OF(struct peer_node_join, gone),
+	FIELD_PART_OF(struct peer_node_join, halt, peer_halt_fields),
+	{.kind = FIELD_CODEC, .codec = &ranks_in_codec},
+	{0},
+};
+
+static const struct field rank_fields[] = {
+	FIELD_U32_OF(struct peer_rank, rank),
+	FIELD_BOOL_OF(struct peer_rank, was_in),
+	FIELD_TEXT_OF(struct peer_rank, why),
+	{0},
+};
+
+static const struct field prepared_fields[] = {
+	FIELD_ID_OF(struct peer_prepared, id),
+	FIELD_U64_OF(struct peer_prepared, maker),
+	FIELD_PART_OF(struct peer_prepared, part, peer_part_fields),
+	{0},
+};
+
+static const struct field quiesced_fields[] = {
+	FIELD_U32_OF(struct peer_quiesced, plan),
+	FIELD_U32_OF(struct peer_quiesced, rc),
+	FIELD_TEXT_OF(struct peer_quiesced, text),
+	{0},
+};
+
+static const struct field request_fields[] = {
+	FIELD_U64_OF(struct peer_request, token),
+	FIELD_CODEC_OF(struct peer_request, command, command_codec),
+	{0},
+};
+
+/* NOT_JOINING and NOT_RESTORING say no more than the job and the epoch. */
+const struct peer_message peer_reports[PEER_REPORT_END] = {
+	[PEER_NODE_JOIN] = {"NODE_JOIN", node_join_fields},
+	[PEER_LEAVE] = {"LEAVE", leave_fields},
+	[PEER_RANK_JOIN] = {"RANK_JOIN", rank_fields},
+	[PEER_NODE_READY] = {"NODE_READY", peer_node_ready_fields},
+	[PEER_NOT_JOINING] = {"NOT_JOINING"},
+	[PEER_LOST] = {"LOST", rank_fields},
+	[PEER_RANK_NOT_BACK] = {"RANK_NOT_BACK", rank_fields},
+	[PEER_RESTORING] = {"RESTORING", step_fields},
+	[PEER_NOT_RESTORING] = {"NOT_RESTORING"},
+	[PEER_RESTORE_CANDIDATES] = {"RESTORE_CANDIDATES", peer_restore_candidates_fields},
+	[PEER_FETCHED] = {"FETCHED", peer_save_fields},
+	[PEER_COPIED] = {"COPIED", peer_save_fields},
+	[PEER_REACHED] = {"REACHED", peer_save_fields},
+	[PEER_UNCOPIED] = {"UNCOPIED", peer_save_fields},
+	[PEER_PREPARED] = {"PREPARED", prepared_fields},
+	[PEER_READY] = {"READY", peer_save_fields},
+	[PEER_SKIPPED] = {"SKIPPED", peer_save_fields},
+	[PEER_CLEARED] = {"CLEARED", peer_save_fields},
+	[PEER_FAILED] = {"FAILED", peer_save_fields},
+	[PEER_FORGOT] = {"FORGOT", peer_save_fields},
+	[PEER_SHARED_PIECES] = {"SHARED_PIECES", shares_fields},
+	[PEER_CAPACITY] = {"CAPACITY", peer_capacity_fields},
+	[PEER_QUIESCED] = {"QUIESCED", quiesced_fields},
+	[PEER_SPILLED] = {"SPILLED", peer_spilled_fields},
+	[PEER_PAUSED] = {"PAUSED", step_fields},
+	[PEER_REQUEST] = {"REQUEST", request_fields},
+	[PEER_REPLICA_DIGESTS] = {"REPLICA_DIGESTS", peer_replica_digests_fields},
+	[PEER_COMPARED] = {"COMPARED", peer_compared_fields},
+	[PEER_LEFT_OUT] = {"LEFT_OUT", peer_save_fields},
+	[PEER_RECOVERED] = {"RECOVERED", peer_recovered_fields},
+	[PEER_SCHEDULE_WANTED] = {"SCHEDULE_WANTED", peer_schedule_wanted_fields},
+	[PEER_SILENT] = {"SILENT", peer_silent_fields},
+	[PEER_PACE] = {"PACE", peer_pace_fields},
+	[PEER_TENSORS] = {"TENSORS", peer_tensors_fields},
+};
+
+/* All members of the union begin here. */
+enum { REPORT_AT = offsetof(struct peer_report, node_join) };
+
 int peer_report_encode(const struct peer_report *m, struct wbuf *out)
 {
 	wbuf_str(out, m->job);
 	wbuf_u32(out, m->epoch);
-	switch (m->type) {
-	case PEER_NODE_JOIN:
-		put_node_join(out, &m->node_join);
-		break;
-	case PEER_LEAVE:
-		wbuf_u8(out, (uint8_t)m->leave);
-		break;
-	case PEER_RANK_JOIN:
-	case PEER_LOST:
-	case PEER_RANK_NOT_BACK:
-		wbuf_u32(out, m->rank.rank);
-		wbuf_u8(out, m->rank.was_in);
-		wbuf_str(out, m->rank.why);
-		break;
-	case PEER_NODE_READY:
-		peer_node_ready_put(out, &m->joining);
-		break;
-	case PEER_RESTORING:
-	case PEER_PAUSED:
-		wbuf_u64(out, m->step);
-		break;
-	case PEER_SHARED_PIECES:
-		shares_put(out, &m->shares);
-		break;
-	case PEER_RESTORE_CANDIDATES:
-		peer_restore_candidates_put(out, &m->found);
-		break;
-	case PEER_PREPARED:
-		put_id(out, m->prepared.id);
-		wbuf_u64(out, m->prepared.maker);
-		peer_part_put(out, &m->prepared.part);
-		break;
-	case PEER_CAPACITY:
-		peer_capacity_put(out, &m->assignment);
-		break;
-	case PEER_QUIESCED:
-		wbuf_u32(out, m->quiesced.plan);
-		wbuf_u32(out, (uint32_t)m->quiesced.rc);
-		wbuf_str(out, m->quiesced.text);
-		break;
-	case PEER_SPILLED:
-		peer_spilled_put(out, &m->spilled);
-		break;
-	case PEER_REQUEST:
-		wbuf_u64(out, m->request.token);
-		wire_command_put(out, &m->request.command);
-		break;
-	case PEER_REPLICA_DIGESTS:
-		peer_replica_digests_put(out, &m->replica_digests);
-		break;
-	case PEER_COMPARED:
-		peer_compared_put(out, &m->compared);
-		break;
-	case PEER_RECOVERED:
-		peer_recovered_put(out, &m->recovered);
-		break;
-	case PEER_SCHEDULE_WANTED:
-		peer_schedule_wanted_put(out, &m->schedule_wanted);
-		break;
-	case PEER_SILENT:
-		peer_silent_put(out, &m->silent);
-		break;
-	case PEER_PACE:
-		peer_pace_put(out, &m->pace);
-		break;
-	case PEER_TENSORS:
-		peer_tensors_put(out, &m->tensors);
-		break;
-	default: /* NOT_JOINING, NOT_RESTORING: no more than this */
-		if (is_of_save(m->type))
-			peer_save_put(out, &m->save);
-		break;
-	}
+	fields_put(out, peer_reports[m->type].fields, (const uint8_t *)m + REPORT_AT);
 	return wbuf_finish(out);
-}
-
-static void get_report(struct rbuf *r, struct peer_report *m)
-{
-	switch (m->type) {
-	case PEER_NODE_JOIN:
-		get_node_join(r, &m->node_join);
-		return;
-	case PEER_LEAVE:
-		m->leave = (enum peer_leave)rbuf_u8(r);
-		return;
-	case PEER_RANK_JOIN:
-	case PEER_LOST:
-	case PEER_RANK_NOT_BACK:
-		m->rank.rank = rbuf_u32(r);
-		m->rank.was_in = get_bool(r);
-		get_text(r, m->rank.why, sizeof(m->rank.why));
-		return;
-	case PEER_NODE_READY:
-		peer_node_ready_get(r, &m->joining);
-		return;
-	case PEER_RESTORING:
-	case PEER_PAUSED:
-		m->step = rbuf_u64(r);
-		return;
-	case PEER_SHARED_PIECES:
-		shares_get(r, &m->shares);
-		return;
-	case PEER_RESTORE_CANDIDATES:
-		peer_restore_candidates_get(r, &m->found);
-		return;
-	case PEER_PREPARED:
-		m->prepared.id = get_id(r);
-		m->prepared.maker = rbuf_u64(r);
-		peer_part_get(r, &m->prepared.part);
-		return;
-	case PEER_CAPACITY:
-		peer_capacity_get(r, &m->assignment);
-		return;
-	case PEER_QUIESCED:
-		m->quiesced.plan = rbuf_u32(r);
-		m->quiesced.rc = (int32_t)rbuf_u32(r);
-		get_text(r, m->quiesced.text, sizeof(m->quiesced.text));
-		return;
-	case PEER_SPILLED:
-		peer_spilled_get(r, &m->spilled);
-		return;
-	case PEER_REQUEST:
-		m->request.token = rbuf_u64(r);
-		wire_command_get(r, &m->request.command);
-		return;
-	case PEER_REPLICA_DIGESTS:
-		peer_replica_digests_get(r, &m->replica_digests);
-		return;
-	case PEER_COMPARED:
-		peer_compared_get(r, &m->compared);
-		return;
-	case PEER_RECOVERED:
-		peer_recovered_get(r, &m->recovered);
-		return;
-	case PEER_SCHEDULE_WANTED:
-		peer_schedule_wanted_get(r, &m->schedule_wanted);
-		return;
-	case PEER_SILENT:
-		peer_silent_get(r, &m->silent);
-		return;
-	case PEER_PACE:
-		peer_pace_get(r, &m->pace);
-		return;
-	case PEER_TENSORS:
-		peer_tensors_get(r, &m->tensors);
-		return;
-	default:
-		if (is_of_save(m->type))
-			peer_save_get(r, &m->save);
-		return;
-	}
 }
 
 static int check_node_join(const struct peer_node_join *m, struct err *err)
@@ -396,7 +251,7 @@ int peer_report_decode(uint16_t type, const void *body, size_t len, struct peer_
 	*m = (struct peer_report){.type = type};
 	rbuf_str(&r, m->job, sizeof(m->job));
 	m->epoch = rbuf_u32(&r);
-	get_report(&r, m);
+	fields_get(&r, type < PEER_REPORT_END ? peer_reports[type].fields : NULL, (uint8_t *)m + REPORT_AT);
 	int rc = peer_finish(&r, type, m->job, err);
 	if (!rc && m->epoch > EPOCH_MAX)
 		rc = peer_bad(type, err, "epoch", m->epoch);

@@ -317,7 +317,7 @@ struct peer_report {
 		struct shares shares; /* SHARES: of its ranks */
 		struct peer_restore_candidates found;
 		struct peer_save save;
-		struct {
+		struct peer_prepared {
 			struct step_id id;
 			uint64_t maker; /* of the directory that it is in, as in peer_save */
 			struct peer_part part;
@@ -353,8 +353,8 @@ struct peer_word {
 	/* ADOPT: its ranks go on in the epoch; RAISE: it follows from a loss; REJECT: what its launcher offers is refused,
 	 * not only that its ranks enter; END: what is held stays */
 	bool flag;
-	uint8_t loss; /* RAISE, with the flag: enum lost_kind */
-	int32_t rc;   /* END: 0: all its ranks have finished; else they are lost, or nobody knows */
+	enum lost_kind loss; /* RAISE, with the flag */
+	int32_t rc;          /* END: 0: all its ranks have finished; else they are lost, or nobody knows */
 	char text[WIRE_TEXT_MAX];
 };
 
@@ -404,7 +404,7 @@ struct peer_order {
 		uint64_t step; /* PAUSE: in the fence of a later one; UINT64_MAX: of none */
 		struct peer_restore_fetch bring;
 		struct peer_choice choice; /* RESTORED */
-		struct {
+		struct peer_refuse {
 			int32_t rc;
 			char text[WIRE_TEXT_MAX], why[WIRE_TEXT_MAX];
 		} refuse;

@@ -1,170 +1,90 @@
 #include "format/message/peer_parts.h"
 #include "format/tensor/fields.h"
 
+FIELD_CODEC_OF_TYPE(plan, struct wire_plan, wire_plan_put, wire_plan_get);
+FIELD_CODEC_OF_TYPE(schedule, struct schedule, schedule_encode, schedule_decode);
+FIELD_CODEC_OF_TYPE(command, struct wire_command, wire_command_put, wire_command_get);
+
+static const struct field step_fields[] = {{.kind = FIELD_U64}, {0}};
+static const struct field number_fields[] = {{.kind = FIELD_U32}, {0}};
+static const struct field plan_fields[] = {{.kind = FIELD_CODEC, .codec = &plan_codec}, {0}};
+static const struct field schedule_fields[] = {{.kind = FIELD_CODEC, .codec = &schedule_codec}, {0}};
+static const struct field command_fields[] = {{.kind = FIELD_CODEC, .codec = &command_codec}, {0}};
+
+static const struct field refuse_fields[] = {
+	FIELD_U32_OF(struct peer_refuse, rc),
+	FIELD_TEXT_OF(struct peer_refuse, text),
+	FIELD_TEXT_OF(struct peer_refuse, why),
+	{0},
+};
+
+static const struct field answer_fields[] = {
+	FIELD_U64_OF(struct peer_answer, token),
+	FIELD_U32_OF(struct peer_answer, rc),
+	FIELD_U32_OF(struct peer_answer, left),
+	FIELD_TEXT_OF(struct peer_answer, text),
+	{0},
+};
+
+static const struct field word_fields[] = {
+	FIELD_U32_OF(struct peer_word, epoch),
+	FIELD_U32_OF(struct peer_word, rank),
+	FIELD_BOOL_OF(struct peer_word, flag),
+	FIELD_U8_OF(struct peer_word, loss),
+	FIELD_U32_OF(struct peer_word, rc),
+	FIELD_TEXT_OF(struct peer_word, text),
+	{0},
+};
+
+/* JOINED owns what it has, and has functions of its own. */
+const struct peer_message peer_orders[PEER_ORDER_END - PEER_ADOPT] = {
+	[PEER_ADOPT - PEER_ADOPT] = {"ADOPT", word_fields},
+	[PEER_RAISE - PEER_ADOPT] = {"RAISE", word_fields},
+	[PEER_RANK_WANTED - PEER_ADOPT] = {"RANK_WANTED", word_fields},
+	[PEER_REJECT - PEER_ADOPT] = {"REJECT", word_fields},
+	[PEER_END - PEER_ADOPT] = {"END", word_fields},
+	[PEER_JOINED - PEER_ADOPT] = {"JOINED"},
+	[PEER_LOOK - PEER_ADOPT] = {"LOOK", peer_look_fields},
+	[PEER_RESTORE_FETCH - PEER_ADOPT] = {"RESTORE_FETCH", peer_restore_fetch_fields},
+	[PEER_RESTORED - PEER_ADOPT] = {"RESTORED", peer_choice_fields},
+	[PEER_REFUSE - PEER_ADOPT] = {"REFUSE", refuse_fields},
+	[PEER_LEVEL - PEER_ADOPT] = {"LEVEL", peer_save_fields},
+	[PEER_FAIL - PEER_ADOPT] = {"FAIL", peer_save_fields},
+	[PEER_COPY - PEER_ADOPT] = {"COPY", peer_save_fields},
+	[PEER_SKIP - PEER_ADOPT] = {"SKIP", peer_save_fields},
+	[PEER_WRITE - PEER_ADOPT] = {"WRITE", peer_save_fields},
+	[PEER_CLEAR - PEER_ADOPT] = {"CLEAR", peer_save_fields},
+	[PEER_QUIESCE - PEER_ADOPT] = {"QUIESCE", number_fields},
+	[PEER_PLAN - PEER_ADOPT] = {"PLAN", plan_fields},
+	[PEER_SPILL - PEER_ADOPT] = {"SPILL", peer_spill_fields},
+	[PEER_PIN_REPLICATED - PEER_ADOPT] = {"PIN_REPLICATED", peer_save_fields},
+	[PEER_PAUSE - PEER_ADOPT] = {"PAUSE", step_fields},
+	[PEER_COMMAND - PEER_ADOPT] = {"COMMAND", command_fields},
+	[PEER_ANSWER - PEER_ADOPT] = {"ANSWER", answer_fields},
+	[PEER_COMPARE - PEER_ADOPT] = {"COMPARE", peer_compare_fields},
+	[PEER_INVALIDATE_PLAN - PEER_ADOPT] = {"INVALIDATE_PLAN", number_fields},
+	[PEER_FINISH_STATE - PEER_ADOPT] = {"FINISH_STATE", number_fields},
+	[PEER_ANNOUNCE - PEER_ADOPT] = {"ANNOUNCE", number_fields},
+	[PEER_RESUME - PEER_ADOPT] = {"RESUME", word_fields},
+	[PEER_SCHEDULE - PEER_ADOPT] = {"SCHEDULE", schedule_fields},
+	[PEER_STANDSTILL - PEER_ADOPT] = {"STANDSTILL", peer_standstill_fields},
+	[PEER_STRAGGLERS - PEER_ADOPT] = {"STRAGGLERS", peer_stragglers_fields},
+	[PEER_HALT - PEER_ADOPT] = {"HALT", peer_halt_fields},
+	[PEER_LIST_PIECES - PEER_ADOPT] = {"LIST_PIECES", number_fields},
+	[PEER_LIST_TENSORS - PEER_ADOPT] = {"LIST_TENSORS", peer_tensors_ask_fields},
+	[PEER_RESIGN - PEER_ADOPT] = {"RESIGN", number_fields},
+};
+
+/* All members of the union begin here. */
+enum { ORDER_AT = offsetof(struct peer_order, word) };
+
 int peer_order_encode(const struct peer_order *m, struct wbuf *out)
 {
 	wbuf_str(out, m->job);
-	switch (m->type) {
-	case PEER_JOINED:
+	if (m->type == PEER_JOINED)
 		return wire_joined_encode(&m->joined, out);
-	case PEER_LOOK:
-		peer_look_put(out, &m->look);
-		break;
-	case PEER_PAUSE:
-		wbuf_u64(out, m->step);
-		break;
-	case PEER_RESTORE_FETCH:
-		peer_restore_fetch_put(out, &m->bring);
-		break;
-	case PEER_RESTORED:
-		peer_choice_put(out, &m->choice);
-		break;
-	case PEER_REFUSE:
-		wbuf_u32(out, (uint32_t)m->refuse.rc);
-		wbuf_str(out, m->refuse.text);
-		wbuf_str(out, m->refuse.why);
-		break;
-	case PEER_LEVEL:
-	case PEER_FAIL:
-	case PEER_COPY:
-	case PEER_PIN_REPLICATED:
-	case PEER_SKIP:
-	case PEER_WRITE:
-	case PEER_CLEAR:
-		peer_save_put(out, &m->save);
-		break;
-	case PEER_QUIESCE:
-	case PEER_INVALIDATE_PLAN:
-	case PEER_FINISH_STATE:
-	case PEER_ANNOUNCE:
-	case PEER_RESIGN:
-	case PEER_LIST_PIECES:
-		wbuf_u32(out, m->number);
-		break;
-	case PEER_PLAN:
-		wire_plan_put(out, &m->plan);
-		break;
-	case PEER_SPILL:
-		peer_spill_put(out, &m->spill);
-		break;
-	case PEER_COMPARE:
-		peer_compare_put(out, &m->compare);
-		break;
-	case PEER_SCHEDULE:
-		schedule_encode(out, &m->schedule);
-		break;
-	case PEER_STANDSTILL:
-		peer_standstill_put(out, &m->standstill);
-		break;
-	case PEER_STRAGGLERS:
-		peer_stragglers_put(out, &m->stragglers);
-		break;
-	case PEER_HALT:
-		peer_halt_put(out, &m->halt);
-		break;
-	case PEER_LIST_TENSORS:
-		peer_tensors_ask_put(out, &m->tensors);
-		break;
-	case PEER_COMMAND:
-		wire_command_put(out, &m->command);
-		break;
-	case PEER_ANSWER:
-		wbuf_u64(out, m->answer.token);
-		wbuf_u32(out, (uint32_t)m->answer.rc);
-		wbuf_u32(out, m->answer.left);
-		wbuf_str(out, m->answer.text);
-		break;
-	default:
-		wbuf_u32(out, m->word.epoch);
-		wbuf_u32(out, m->word.rank);
-		wbuf_u8(out, m->word.flag);
-		wbuf_u8(out, m->word.loss);
-		wbuf_u32(out, (uint32_t)m->word.rc);
-		wbuf_str(out, m->word.text);
-		break;
-	}
+	fields_put(out, peer_orders[m->type - PEER_ADOPT].fields, (const uint8_t *)m + ORDER_AT);
 	return wbuf_finish(out);
-}
-
-static void get_order(struct rbuf *r, struct peer_order *m)
-{
-	switch (m->type) {
-	case PEER_LOOK:
-		peer_look_get(r, &m->look);
-		return;
-	case PEER_PAUSE:
-		m->step = rbuf_u64(r);
-		return;
-	case PEER_RESTORE_FETCH:
-		peer_restore_fetch_get(r, &m->bring);
-		return;
-	case PEER_RESTORED:
-		peer_choice_get(r, &m->choice);
-		return;
-	case PEER_REFUSE:
-		m->refuse.rc = (int32_t)rbuf_u32(r);
-		get_text(r, m->refuse.text, sizeof(m->refuse.text));
-		get_text(r, m->refuse.why, sizeof(m->refuse.why));
-		return;
-	case PEER_LEVEL:
-	case PEER_FAIL:
-	case PEER_COPY:
-	case PEER_PIN_REPLICATED:
-	case PEER_SKIP:
-	case PEER_WRITE:
-	case PEER_CLEAR:
-		peer_save_get(r, &m->save);
-		return;
-	case PEER_QUIESCE:
-	case PEER_INVALIDATE_PLAN:
-	case PEER_FINISH_STATE:
-	case PEER_ANNOUNCE:
-	case PEER_RESIGN:
-	case PEER_LIST_PIECES:
-		m->number = rbuf_u32(r);
-		return;
-	case PEER_PLAN:
-		wire_plan_get(r, &m->plan);
-		return;
-	case PEER_SPILL:
-		peer_spill_get(r, &m->spill);
-		return;
-	case PEER_COMPARE:
-		peer_compare_get(r, &m->compare);
-		return;
-	case PEER_SCHEDULE:
-		schedule_decode(r, &m->schedule);
-		return;
-	case PEER_STANDSTILL:
-		peer_standstill_get(r, &m->standstill);
-		return;
-	case PEER_STRAGGLERS:
-		peer_stragglers_get(r, &m->stragglers);
-		return;
-	case PEER_HALT:
-		peer_halt_get(r, &m->halt);
-		return;
-	case PEER_LIST_TENSORS:
-		peer_tensors_ask_get(r, &m->tensors);
-		return;
-	case PEER_COMMAND:
-		wire_command_get(r, &m->command);
-		return;
-	case PEER_ANSWER:
-		m->answer.token = rbuf_u64(r);
-		m->answer.rc = (int32_t)rbuf_u32(r);
-		m->answer.left = rbuf_u32(r);
-		get_text(r, m->answer.text, sizeof(m->answer.text));
-		return;
-	default:
-		m->word.epoch = rbuf_u32(r);
-		m->word.rank = rbuf_u32(r);
-		m->word.flag = get_bool(r);
-		m->word.loss = rbuf_u8(r);
-		m->word.rc = (int32_t)rbuf_u32(r);
-		get_text(r, m->word.text, sizeof(m->word.text));
-		return;
-	}
 }
 
 static int check_word(uint16_t type, const struct peer_word *m, struct err *err)
@@ -252,7 +172,8 @@ int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_o
 			return err_set(err, -EBADMSG, "JOINED message of %zu bytes is malformed", len);
 		return wire_joined_decode(r.data + head, len - head, &m->joined, err);
 	}
-	get_order(&r, m);
+	if (type >= PEER_ADOPT && type < PEER_ORDER_END)
+		fields_get(&r, peer_orders[type - PEER_ADOPT].fields, (uint8_t *)m + ORDER_AT);
 	int rc = peer_finish(&r, type, m->job, err);
 	return rc ? rc : check_order(m, err);
 }

@@ -1,29 +1,18 @@
 #include "format/message/peer_parts.h"
 #include "format/tensor/fields.h"
 
-void peer_replica_digests_put(struct wbuf *out, const struct peer_replica_digests *m)
-{
-	put_id(out, m->id);
-	wbuf_u32(out, m->n);
-	for (uint32_t i = 0; i < m->n; i++) {
-		wbuf_u64(out, m->of[i].set);
-		wbuf_u64(out, m->of[i].sum);
-		wbuf_u32(out, m->of[i].pieces);
-	}
-}
+static const struct field replica_digest_fields[] = {
+	FIELD_U64_OF(struct peer_replica_digest, set),
+	FIELD_U64_OF(struct peer_replica_digest, sum),
+	FIELD_U32_OF(struct peer_replica_digest, pieces),
+	{0},
+};
 
-void peer_replica_digests_get(struct rbuf *r, struct peer_replica_digests *m)
-{
-	m->id = get_id(r);
-	m->n = rbuf_u32(r);
-	if (m->n > PEER_REPLICA_DIGESTS_MAX)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->n; i++) {
-		m->of[i].set = rbuf_u64(r);
-		m->of[i].sum = rbuf_u64(r);
-		m->of[i].pieces = rbuf_u32(r);
-	}
-}
+const struct field peer_replica_digests_fields[] = {
+	FIELD_ID_OF(struct peer_replica_digests, id),
+	FIELD_LIST_OF(struct peer_replica_digests, n, of, replica_digest_fields),
+	{0},
+};
 
 int peer_replica_digests_check(const struct peer_replica_digests *m, struct err *err)
 {
@@ -33,21 +22,13 @@ int peer_replica_digests_check(const struct peer_replica_digests *m, struct err 
 	return peer_check_id(PEER_REPLICA_DIGESTS, m->id, false, err);
 }
 
-void peer_compare_put(struct wbuf *out, const struct peer_compare *m)
-{
-	put_id(out, m->id);
-	wbuf_u64(out, m->set);
-	wbuf_u32(out, m->first);
-	wbuf_u32(out, m->count);
-}
-
-void peer_compare_get(struct rbuf *r, struct peer_compare *m)
-{
-	m->id = get_id(r);
-	m->set = rbuf_u64(r);
-	m->first = rbuf_u32(r);
-	m->count = rbuf_u32(r);
-}
+const struct field peer_compare_fields[] = {
+	FIELD_ID_OF(struct peer_compare, id),
+	FIELD_U64_OF(struct peer_compare, set),
+	FIELD_U32_OF(struct peer_compare, first),
+	FIELD_U32_OF(struct peer_compare, count),
+	{0},
+};
 
 int peer_compare_check(uint16_t type, const struct peer_compare *m, struct err *err)
 {
@@ -56,29 +37,18 @@ int peer_compare_check(uint16_t type, const struct peer_compare *m, struct err *
 	return peer_check_id(type, m->id, false, err);
 }
 
-void peer_compared_put(struct wbuf *out, const struct peer_compared *m)
-{
-	peer_compare_put(out, &m->ask);
-	wbuf_u32(out, m->n);
-	for (uint32_t i = 0; i < m->n; i++) {
-		wbuf_u32(out, m->of[i].of);
-		wbuf_u64(out, m->of[i].sum);
-	}
-	wbuf_str(out, m->name);
-}
+static const struct field sum_fields[] = {
+	FIELD_U32_OF(struct peer_sum, of),
+	FIELD_U64_OF(struct peer_sum, sum),
+	{0},
+};
 
-void peer_compared_get(struct rbuf *r, struct peer_compared *m)
-{
-	peer_compare_get(r, &m->ask);
-	m->n = rbuf_u32(r);
-	if (m->n > PEER_COMPARED_MAX)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->n; i++) {
-		m->of[i].of = rbuf_u32(r);
-		m->of[i].sum = rbuf_u64(r);
-	}
-	get_text(r, m->name, sizeof(m->name));
-}
+const struct field peer_compared_fields[] = {
+	FIELD_PART_OF(struct peer_compared, ask, peer_compare_fields),
+	FIELD_LIST_OF(struct peer_compared, n, of, sum_fields),
+	FIELD_TEXT_OF(struct peer_compared, name),
+	{0},
+};
 
 int peer_compared_check(const struct peer_compared *m, struct err *err)
 {

@@ -4,19 +4,12 @@
 #include "format/message/wire.h"
 #include "format/tensor/fields.h"
 
-void peer_halt_put(struct wbuf *out, const struct peer_halt *m)
-{
-	wbuf_u64(out, m->number);
-	wbuf_u32(out, m->kind);
-	wbuf_u64(out, m->before_ns);
-}
-
-void peer_halt_get(struct rbuf *r, struct peer_halt *m)
-{
-	m->number = rbuf_u64(r);
-	m->kind = rbuf_u32(r);
-	m->before_ns = rbuf_u64(r);
-}
+const struct field peer_halt_fields[] = {
+	FIELD_U64_OF(struct peer_halt, number),
+	FIELD_U32_OF(struct peer_halt, kind),
+	FIELD_U64_OF(struct peer_halt, before_ns),
+	{0},
+};
 
 int peer_halt_check(enum peer_type type, const struct peer_halt *m, struct err *err)
 {

@@ -3,7 +3,7 @@
 
 #include "format/tensor/fields.h"
 
-void peer_node_ready_put(struct wbuf *out, const struct peer_node_ready *m)
+static void node_ready_put(struct wbuf *out, const struct peer_node_ready *m)
 {
 	wbuf_u32(out, m->n);
 	for (uint32_t i = 0; i < m->n; i++) {
@@ -16,7 +16,7 @@ void peer_node_ready_put(struct wbuf *out, const struct peer_node_ready *m)
 	wbuf_u8(out, m->goes_on);
 }
 
-void peer_node_ready_get(struct rbuf *r, struct peer_node_ready *m)
+static void node_ready_get(struct rbuf *r, struct peer_node_ready *m)
 {
 	m->n = rbuf_u32(r);
 	if (m->n > WIRE_LOCAL_MAX)
@@ -34,43 +34,18 @@ void peer_node_ready_get(struct rbuf *r, struct peer_node_ready *m)
 	m->goes_on = get_bool(r);
 }
 
-void peer_restore_candidates_put(struct wbuf *out, const struct peer_restore_candidates *m)
-{
-	wbuf_u32(out, m->nranks);
-	for (uint32_t i = 0; i < m->nranks; i++)
-		wbuf_u32(out, m->ranks[i]);
-	wbuf_u32(out, m->nmemory);
-	for (uint32_t i = 0; i < m->nmemory; i++)
-		put_id(out, m->memory[i]);
-	wbuf_u32(out, (uint32_t)m->storage_rc);
-	wbuf_u32(out, m->nstored);
-	for (uint32_t i = 0; i < m->nstored; i++)
-		put_id(out, m->stored[i]);
-	wbuf_u8(out, m->others);
-	wbuf_str(out, m->why);
-}
+FIELD_CODEC_OF_TYPE(node_ready, struct peer_node_ready, node_ready_put, node_ready_get);
+const struct field peer_node_ready_fields[] = {{.kind = FIELD_CODEC, .codec = &node_ready_codec}, {0}};
 
-void peer_restore_candidates_get(struct rbuf *r, struct peer_restore_candidates *m)
-{
-	m->nranks = rbuf_u32(r);
-	if (m->nranks > WIRE_LOCAL_MAX)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->nranks; i++)
-		m->ranks[i] = rbuf_u32(r);
-	m->nmemory = rbuf_u32(r);
-	if (m->nmemory > PEER_MEMORY)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->nmemory; i++)
-		m->memory[i] = get_id(r);
-	m->storage_rc = (int32_t)rbuf_u32(r);
-	m->nstored = rbuf_u32(r);
-	if (m->nstored > PEER_STORED)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->nstored; i++)
-		m->stored[i] = get_id(r);
-	m->others = rbuf_u8(r);
-	get_text(r, m->why, sizeof(m->why));
-}
+const struct field peer_restore_candidates_fields[] = {
+	FIELD_LIST_OF(struct peer_restore_candidates, nranks, ranks, field_one_u32),
+	FIELD_LIST_OF(struct peer_restore_candidates, nmemory, memory, field_one_id),
+	FIELD_U32_OF(struct peer_restore_candidates, storage_rc),
+	FIELD_LIST_OF(struct peer_restore_candidates, nstored, stored, field_one_id),
+	FIELD_BOOL_OF(struct peer_restore_candidates, others),
+	FIELD_TEXT_OF(struct peer_restore_candidates, why),
+	{0},
+};
 
 int peer_restore_candidates_check(const struct peer_restore_candidates *m, struct err *err)
 {
@@ -84,33 +59,20 @@ int peer_restore_candidates_check(const struct peer_restore_candidates *m, struc
 	return rc ? rc : peer_check_rc(PEER_RESTORE_CANDIDATES, m->storage_rc, err);
 }
 
-void peer_restore_fetch_put(struct wbuf *out, const struct peer_restore_fetch *m)
-{
-	put_id(out, m->id);
-	wbuf_u32(out, m->world);
-	wbuf_u8(out, m->stored);
-	wbuf_u8(out, m->recut);
-	wbuf_u32(out, m->nholders);
-	for (uint32_t i = 0; i < m->nholders; i++) {
-		wbuf_u32(out, m->holders[i].rank);
-		wbuf_u32(out, m->holders[i].node);
-	}
-}
+static const struct field holder_fields[] = {
+	FIELD_U32_OF(struct peer_holder, rank),
+	FIELD_U32_OF(struct peer_holder, node),
+	{0},
+};
 
-void peer_restore_fetch_get(struct rbuf *r, struct peer_restore_fetch *m)
-{
-	m->id = get_id(r);
-	m->world = rbuf_u32(r);
-	m->stored = get_bool(r);
-	m->recut = get_bool(r);
-	m->nholders = rbuf_u32(r);
-	if (m->nholders > PEER_HOLDERS)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->nholders; i++) {
-		m->holders[i].rank = rbuf_u32(r);
-		m->holders[i].node = rbuf_u32(r);
-	}
-}
+const struct field peer_restore_fetch_fields[] = {
+	FIELD_ID_OF(struct peer_restore_fetch, id),
+	FIELD_U32_OF(struct peer_restore_fetch, world),
+	FIELD_BOOL_OF(struct peer_restore_fetch, stored),
+	FIELD_BOOL_OF(struct peer_restore_fetch, recut),
+	FIELD_LIST_OF(struct peer_restore_fetch, nholders, holders, holder_fields),
+	{0},
+};
 
 int peer_restore_fetch_check(uint16_t type, const struct peer_restore_fetch *m, struct err *err)
 {
@@ -122,27 +84,17 @@ int peer_restore_fetch_check(uint16_t type, const struct peer_restore_fetch *m, 
 	return peer_check_id(type, m->id, false, err);
 }
 
-void peer_look_put(struct wbuf *out, const struct peer_look *m)
-{
-	wbuf_u64(out, m->step);
-	wbuf_u32(out, m->back.n);
-	for (uint32_t i = 0; i < m->back.n; i++) {
-		wbuf_u32(out, m->back.of[i].at);
-		put_id(out, m->back.of[i].to);
-	}
-}
+static const struct field rollback_fields[] = {
+	FIELD_U32_OF(struct rollback, at),
+	FIELD_ID_OF(struct rollback, to),
+	{0},
+};
 
-void peer_look_get(struct rbuf *r, struct peer_look *m)
-{
-	m->step = rbuf_u64(r);
-	m->back.n = rbuf_u32(r);
-	if (m->back.n > ROLLBACKS_MAX)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->back.n; i++) {
-		m->back.of[i].at = rbuf_u32(r);
-		m->back.of[i].to = get_id(r);
-	}
-}
+const struct field peer_look_fields[] = {
+	FIELD_U64_OF(struct peer_look, step),
+	FIELD_LIST_OF(struct peer_look, back.n, back.of, rollback_fields),
+	{0},
+};
 
 int peer_look_check(const struct peer_look *m, struct err *err)
 {
@@ -151,19 +103,12 @@ int peer_look_check(const struct peer_look *m, struct err *err)
 	return peer_check_step(PEER_LOOK, m->step, err);
 }
 
-void peer_choice_put(struct wbuf *out, const struct peer_choice *m)
-{
-	put_id(out, m->id);
-	wbuf_u8(out, (uint8_t)m->source);
-	wbuf_str(out, m->why);
-}
-
-void peer_choice_get(struct rbuf *r, struct peer_choice *m)
-{
-	m->id = get_id(r);
-	m->source = rbuf_u8(r);
-	get_text(r, m->why, sizeof(m->why));
-}
+const struct field peer_choice_fields[] = {
+	FIELD_ID_OF(struct peer_choice, id),
+	FIELD_U8_OF(struct peer_choice, source),
+	FIELD_TEXT_OF(struct peer_choice, why),
+	{0},
+};
 
 int peer_choice_check(uint16_t type, const struct peer_choice *m, struct err *err)
 {
@@ -174,27 +119,18 @@ int peer_choice_check(uint16_t type, const struct peer_choice *m, struct err *er
 
 /* ---- save ---------------------------------------------------------------------------------------------------------- */
 
-void peer_save_put(struct wbuf *out, const struct peer_save *m)
-{
-	put_id(out, m->id);
-	wbuf_u8(out, (uint8_t)m->level);
-	wbuf_u8(out, m->flag);
-	wbuf_u64(out, m->maker);
-	share_parts_put(out, &m->parts);
-	wbuf_u32(out, (uint32_t)m->rc);
-	wbuf_str(out, m->text);
-}
+FIELD_CODEC_OF_TYPE(share_parts, struct share_parts, share_parts_put, share_parts_get);
 
-void peer_save_get(struct rbuf *r, struct peer_save *m)
-{
-	m->id = get_id(r);
-	m->level = rbuf_u8(r);
-	m->flag = get_bool(r);
-	m->maker = rbuf_u64(r);
-	share_parts_get(r, &m->parts);
-	m->rc = (int32_t)rbuf_u32(r);
-	get_text(r, m->text, sizeof(m->text));
-}
+const struct field peer_save_fields[] = {
+	FIELD_ID_OF(struct peer_save, id),
+	FIELD_U8_OF(struct peer_save, level),
+	FIELD_BOOL_OF(struct peer_save, flag),
+	FIELD_U64_OF(struct peer_save, maker),
+	FIELD_CODEC_OF(struct peer_save, parts, share_parts_codec),
+	FIELD_U32_OF(struct peer_save, rc),
+	FIELD_TEXT_OF(struct peer_save, text),
+	{0},
+};
 
 int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err)
 {
@@ -206,39 +142,19 @@ int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err)
 
 /* ---- assignment -------------------------------------------------------------------------------------------------------- */
 
-void peer_capacity_put(struct wbuf *out, const struct peer_capacity *m)
-{
-	wbuf_u32(out, m->want);
-	wbuf_u32(out, m->least);
-	wbuf_u32(out, m->processes);
-	wbuf_u8(out, m->spare);
-	wbuf_u8(out, m->leaving);
-	wbuf_u8(out, m->drained);
-	wbuf_str(out, m->unfit);
-	wbuf_u32(out, m->plan);
-	wbuf_u32(out, m->world);
-	wbuf_u32(out, m->n);
-	for (uint32_t i = 0; i < m->n; i++)
-		wbuf_u32(out, m->ranks[i]);
-}
-
-void peer_capacity_get(struct rbuf *r, struct peer_capacity *m)
-{
-	m->want = rbuf_u32(r);
-	m->least = rbuf_u32(r);
-	m->processes = rbuf_u32(r);
-	m->spare = get_bool(r);
-	m->leaving = get_bool(r);
-	m->drained = get_bool(r);
-	get_text(r, m->unfit, sizeof(m->unfit));
-	m->plan = rbuf_u32(r);
-	m->world = rbuf_u32(r);
-	m->n = rbuf_u32(r);
-	if (m->n > WIRE_LOCAL_MAX)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->n; i++)
-		m->ranks[i] = rbuf_u32(r);
-}
+const struct field peer_capacity_fields[] = {
+	FIELD_U32_OF(struct peer_capacity, want),
+	FIELD_U32_OF(struct peer_capacity, least),
+	FIELD_U32_OF(struct peer_capacity, processes),
+	FIELD_BOOL_OF(struct peer_capacity, spare),
+	FIELD_BOOL_OF(struct peer_capacity, leaving),
+	FIELD_BOOL_OF(struct peer_capacity, drained),
+	FIELD_TEXT_OF(struct peer_capacity, unfit),
+	FIELD_U32_OF(struct peer_capacity, plan),
+	FIELD_U32_OF(struct peer_capacity, world),
+	FIELD_LIST_OF(struct peer_capacity, n, ranks, field_one_u32),
+	{0},
+};
 
 int peer_capacity_check(const struct peer_capacity *m, struct err *err)
 {
@@ -275,19 +191,22 @@ int peer_command_check(const struct wire_command *m, struct err *err)
 
 /* ---- RECOVERED --------------------------------------------------------------------------------------------------- */
 
-void peer_recovered_put(struct wbuf *out, const struct peer_recovered *m)
+static void recovered_put(struct wbuf *out, const struct peer_recovered *m)
 {
 	wbuf_u64(out, m->at_ns);
 	wbuf_u32(out, m->len);
 	wbuf_put(out, m->text, m->len);
 }
 
-void peer_recovered_get(struct rbuf *r, struct peer_recovered *m)
+static void recovered_get(struct rbuf *r, struct peer_recovered *m)
 {
 	m->at_ns = rbuf_u64(r);
 	m->len = rbuf_u32(r);
 	m->text = rbuf_take(r, m->len);
 }
+
+FIELD_CODEC_OF_TYPE(recovered, struct peer_recovered, recovered_put, recovered_get);
+const struct field peer_recovered_fields[] = {{.kind = FIELD_CODEC, .codec = &recovered_codec}, {0}};
 
 int peer_recovered_check(const struct peer_recovered *m, struct err *err)
 {
@@ -303,23 +222,16 @@ int peer_recovered_check(const struct peer_recovered *m, struct err *err)
 
 /* ---- schedules --------------------------------------------------------------------------------------------------- */
 
-void peer_schedule_wanted_put(struct wbuf *out, const struct peer_schedule_wanted *m)
-{
-	wbuf_u64(out, m->step);
-	schedule_encode(out, &m->held);
-	wbuf_u64(out, m->memory_every);
-	wbuf_u64(out, m->storage_every);
-	wbuf_u64(out, m->steps);
-}
+FIELD_CODEC_OF_TYPE(schedule, struct schedule, schedule_encode, schedule_decode);
 
-void peer_schedule_wanted_get(struct rbuf *r, struct peer_schedule_wanted *m)
-{
-	m->step = rbuf_u64(r);
-	schedule_decode(r, &m->held);
-	m->memory_every = rbuf_u64(r);
-	m->storage_every = rbuf_u64(r);
-	m->steps = rbuf_u64(r);
-}
+const struct field peer_schedule_wanted_fields[] = {
+	FIELD_U64_OF(struct peer_schedule_wanted, step),
+	FIELD_CODEC_OF(struct peer_schedule_wanted, held, schedule_codec),
+	FIELD_U64_OF(struct peer_schedule_wanted, memory_every),
+	FIELD_U64_OF(struct peer_schedule_wanted, storage_every),
+	FIELD_U64_OF(struct peer_schedule_wanted, steps),
+	{0},
+};
 
 int peer_schedule_wanted_check(const struct peer_schedule_wanted *m, struct err *err)
 {

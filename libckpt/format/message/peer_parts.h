@@ -2,8 +2,16 @@
 #ifndef CKPT_FORMAT_PEER_PARTS_H
 #define CKPT_FORMAT_PEER_PARTS_H
 
-#include "base/bytes.h"
+#include "format/message/field.h"
 #include "format/message/peer_coord.h"
+
+/* A message: how it is called, and what it has behind the job (and the epoch, of a report). */
+struct peer_message {
+	const char *name;
+	const struct field *fields; /* NULL: nothing */
+};
+extern const struct peer_message peer_reports[PEER_REPORT_END];
+extern const struct peer_message peer_orders[PEER_ORDER_END - PEER_ADOPT];
 
 /* peer_coord.c */
 int peer_finish(const struct rbuf *r, uint16_t type, const char *job, struct err *err);
@@ -13,86 +21,64 @@ int peer_check_id(uint16_t type, struct step_id id, bool may_be_none, struct err
 int peer_check_rc(uint16_t type, int32_t rc, struct err *err);
 
 /* peer_parts.c */
-void peer_node_ready_put(struct wbuf *out, const struct peer_node_ready *m);
-void peer_node_ready_get(struct rbuf *r, struct peer_node_ready *m);
-void peer_restore_candidates_put(struct wbuf *out, const struct peer_restore_candidates *m);
-void peer_restore_candidates_get(struct rbuf *r, struct peer_restore_candidates *m);
+extern const struct field peer_node_ready_fields[];
+extern const struct field peer_restore_candidates_fields[];
 int peer_restore_candidates_check(const struct peer_restore_candidates *m, struct err *err);
-void peer_restore_fetch_put(struct wbuf *out, const struct peer_restore_fetch *m);
-void peer_restore_fetch_get(struct rbuf *r, struct peer_restore_fetch *m);
+extern const struct field peer_restore_fetch_fields[];
 int peer_restore_fetch_check(uint16_t type, const struct peer_restore_fetch *m, struct err *err);
-void peer_look_put(struct wbuf *out, const struct peer_look *m);
-void peer_look_get(struct rbuf *r, struct peer_look *m);
+extern const struct field peer_look_fields[];
 int peer_look_check(const struct peer_look *m, struct err *err);
-void peer_choice_put(struct wbuf *out, const struct peer_choice *m);
-void peer_choice_get(struct rbuf *r, struct peer_choice *m);
+extern const struct field peer_choice_fields[];
 int peer_choice_check(uint16_t type, const struct peer_choice *m, struct err *err);
-void peer_save_put(struct wbuf *out, const struct peer_save *m);
-void peer_save_get(struct rbuf *r, struct peer_save *m);
+extern const struct field peer_save_fields[];
 int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err);
-void peer_capacity_put(struct wbuf *out, const struct peer_capacity *m);
-void peer_capacity_get(struct rbuf *r, struct peer_capacity *m);
+extern const struct field peer_capacity_fields[];
 int peer_capacity_check(const struct peer_capacity *m, struct err *err);
 /* answered: the sender waits for an answer, as of a drain, and of nothing else. */
 int peer_request_check(const struct peer_request *m, struct err *err);
 int peer_command_check(const struct wire_command *m, struct err *err);
 
-void peer_recovered_put(struct wbuf *out, const struct peer_recovered *m);
-void peer_recovered_get(struct rbuf *r, struct peer_recovered *m);
+extern const struct field peer_recovered_fields[];
 int peer_recovered_check(const struct peer_recovered *m, struct err *err);
 
-void peer_schedule_wanted_put(struct wbuf *out, const struct peer_schedule_wanted *m);
-void peer_schedule_wanted_get(struct rbuf *r, struct peer_schedule_wanted *m);
+extern const struct field peer_schedule_wanted_fields[];
 int peer_schedule_wanted_check(const struct peer_schedule_wanted *m, struct err *err);
 
 /* peer_replica_digest.c */
-void peer_replica_digests_put(struct wbuf *out, const struct peer_replica_digests *m);
-void peer_replica_digests_get(struct rbuf *r, struct peer_replica_digests *m);
+extern const struct field peer_replica_digests_fields[];
 int peer_replica_digests_check(const struct peer_replica_digests *m, struct err *err);
-void peer_compare_put(struct wbuf *out, const struct peer_compare *m);
-void peer_compare_get(struct rbuf *r, struct peer_compare *m);
+extern const struct field peer_compare_fields[];
 int peer_compare_check(uint16_t type, const struct peer_compare *m, struct err *err);
-void peer_compared_put(struct wbuf *out, const struct peer_compared *m);
-void peer_compared_get(struct rbuf *r, struct peer_compared *m);
+extern const struct field peer_compared_fields[];
 int peer_compared_check(const struct peer_compared *m, struct err *err);
 
 /* peer_tensors.c */
-void peer_tensors_ask_put(struct wbuf *out, const struct peer_tensors_ask *m);
-void peer_tensors_ask_get(struct rbuf *r, struct peer_tensors_ask *m);
+extern const struct field peer_tensors_ask_fields[];
 int peer_tensors_ask_check(uint16_t type, const struct peer_tensors_ask *m, struct err *err);
-void peer_tensors_put(struct wbuf *out, const struct peer_tensors *m);
-void peer_tensors_get(struct rbuf *r, struct peer_tensors *m);
+extern const struct field peer_tensors_fields[];
 
 /* peer_standstill.c */
-void peer_silent_put(struct wbuf *out, const struct peer_silent *m);
-void peer_silent_get(struct rbuf *r, struct peer_silent *m);
+extern const struct field peer_silent_fields[];
 int peer_silent_check(const struct peer_silent *m, struct err *err);
-void peer_standstill_put(struct wbuf *out, const struct peer_standstill *m);
-void peer_standstill_get(struct rbuf *r, struct peer_standstill *m);
+extern const struct field peer_standstill_fields[];
 int peer_standstill_check(const struct peer_standstill *m, struct err *err);
 
 /* peer_stragglers.c */
-void peer_pace_put(struct wbuf *out, const struct peer_pace *m);
-void peer_pace_get(struct rbuf *r, struct peer_pace *m);
+extern const struct field peer_pace_fields[];
 int peer_pace_check(const struct peer_pace *m, struct err *err);
-void peer_stragglers_put(struct wbuf *out, const struct peer_stragglers *m);
-void peer_stragglers_get(struct rbuf *r, struct peer_stragglers *m);
+extern const struct field peer_stragglers_fields[];
 int peer_stragglers_check(const struct peer_stragglers *m, struct err *err);
 
 /* peer_halt.c */
-void peer_halt_put(struct wbuf *out, const struct peer_halt *m);
-void peer_halt_get(struct rbuf *r, struct peer_halt *m);
+extern const struct field peer_halt_fields[];
 int peer_halt_check(enum peer_type type, const struct peer_halt *m, struct err *err);
 
 /* peer_spill.c */
-void peer_part_put(struct wbuf *out, const struct peer_part *m);
-void peer_part_get(struct rbuf *r, struct peer_part *m);
+extern const struct field peer_part_fields[];
 int peer_part_check(uint16_t type, const struct peer_part *m, struct err *err);
-void peer_spill_put(struct wbuf *out, const struct peer_spill *m);
-void peer_spill_get(struct rbuf *r, struct peer_spill *m);
+extern const struct field peer_spill_fields[];
 int peer_spill_check(const struct peer_spill *m, struct err *err);
-void peer_spilled_put(struct wbuf *out, const struct peer_spilled *m);
-void peer_spilled_get(struct rbuf *r, struct peer_spilled *m);
+extern const struct field peer_spilled_fields[];
 int peer_spilled_check(const struct peer_spilled *m, struct err *err);
 
 #endif

@@ -5,29 +5,17 @@
 
 /* ---- a node's part ------------------------------------------------------------------------------------------------- */
 
-void peer_part_put(struct wbuf *out, const struct peer_part *m)
-{
-	wbuf_str(out, m->node.name);
-	wbuf_str(out, m->node.file);
-	wbuf_u64(out, m->node.size);
-	put_digest(out, m->node.digest);
-	wbuf_u32(out, m->began);
-	wbuf_u64(out, m->bytes);
-	wbuf_u64(out, m->stored);
-	wbuf_u64(out, m->files);
-}
-
-void peer_part_get(struct rbuf *r, struct peer_part *m)
-{
-	rbuf_str(r, m->node.name, sizeof(m->node.name));
-	rbuf_str(r, m->node.file, sizeof(m->node.file));
-	m->node.size = rbuf_u64(r);
-	m->node.digest = get_digest(r);
-	m->began = rbuf_u32(r);
-	m->bytes = rbuf_u64(r);
-	m->stored = rbuf_u64(r);
-	m->files = rbuf_u64(r);
-}
+const struct field peer_part_fields[] = {
+	FIELD_NAME_OF(struct peer_part, node.name),
+	FIELD_NAME_OF(struct peer_part, node.file),
+	FIELD_U64_OF(struct peer_part, node.size),
+	FIELD_DIGEST_OF(struct peer_part, node.digest),
+	FIELD_U32_OF(struct peer_part, began),
+	FIELD_U64_OF(struct peer_part, bytes),
+	FIELD_U64_OF(struct peer_part, stored),
+	FIELD_U64_OF(struct peer_part, files),
+	{0},
+};
 
 /* What will stand in MANIFEST.json, and lead to a file. */
 int peer_part_check(uint16_t type, const struct peer_part *m, struct err *err)
@@ -46,25 +34,17 @@ int peer_part_check(uint16_t type, const struct peer_part *m, struct err *err)
 
 /* ---- spill -------------------------------------------------------------------------------------------------------- */
 
-void peer_spill_put(struct wbuf *out, const struct peer_spill *m)
-{
-	wbuf_u32(out, m->owner);
-	wbuf_u8(out, (uint8_t)m->phase);
-	put_id(out, m->as);
-	wbuf_u64(out, m->maker);
-	share_parts_put(out, &m->parts);
-	peer_restore_fetch_put(out, &m->bring);
-}
+FIELD_CODEC_OF_TYPE(share_parts, struct share_parts, share_parts_put, share_parts_get);
 
-void peer_spill_get(struct rbuf *r, struct peer_spill *m)
-{
-	m->owner = rbuf_u32(r);
-	m->phase = rbuf_u8(r);
-	m->as = get_id(r);
-	m->maker = rbuf_u64(r);
-	share_parts_get(r, &m->parts);
-	peer_restore_fetch_get(r, &m->bring);
-}
+const struct field peer_spill_fields[] = {
+	FIELD_U32_OF(struct peer_spill, owner),
+	FIELD_U8_OF(struct peer_spill, phase),
+	FIELD_ID_OF(struct peer_spill, as),
+	FIELD_U64_OF(struct peer_spill, maker),
+	FIELD_CODEC_OF(struct peer_spill, parts, share_parts_codec),
+	FIELD_PART_OF(struct peer_spill, bring, peer_restore_fetch_fields),
+	{0},
+};
 
 static int check(uint16_t type, uint32_t owner, enum peer_spill_phase phase, struct step_id as, struct err *err)
 {
@@ -85,7 +65,7 @@ int peer_spill_check(const struct peer_spill *m, struct err *err)
 	return rc ? rc : peer_restore_fetch_check(PEER_SPILL, &m->bring, err);
 }
 
-void peer_spilled_put(struct wbuf *out, const struct peer_spilled *m)
+static void spilled_put(struct wbuf *out, const struct peer_spilled *m)
 {
 	wbuf_u32(out, m->owner);
 	wbuf_u8(out, (uint8_t)m->phase);
@@ -93,12 +73,12 @@ void peer_spilled_put(struct wbuf *out, const struct peer_spilled *m)
 	if (m->phase == PEER_SPILL_GATHER)
 		shares_put(out, &m->shares);
 	else if (m->phase == PEER_SPILL_WRITE)
-		peer_part_put(out, &m->part);
+		fields_put(out, peer_part_fields, &m->part);
 	wbuf_u32(out, (uint32_t)m->rc);
 	wbuf_str(out, m->text);
 }
 
-void peer_spilled_get(struct rbuf *r, struct peer_spilled *m)
+static void spilled_get(struct rbuf *r, struct peer_spilled *m)
 {
 	m->owner = rbuf_u32(r);
 	m->phase = rbuf_u8(r);
@@ -106,10 +86,13 @@ void peer_spilled_get(struct rbuf *r, struct peer_spilled *m)
 	if (m->phase == PEER_SPILL_GATHER)
 		shares_get(r, &m->shares);
 	else if (m->phase == PEER_SPILL_WRITE)
-		peer_part_get(r, &m->part);
+		fields_get(r, peer_part_fields, &m->part);
 	m->rc = (int32_t)rbuf_u32(r);
 	get_text(r, m->text, sizeof(m->text));
 }
+
+FIELD_CODEC_OF_TYPE(spilled, struct peer_spilled, spilled_put, spilled_get);
+const struct field peer_spilled_fields[] = {{.kind = FIELD_CODEC, .codec = &spilled_codec}, {0}};
 
 int peer_spilled_check(const struct peer_spilled *m, struct err *err)
 {

@@ -3,31 +3,19 @@
 
 #include "format/tensor/fields.h"
 
-void peer_pace_put(struct wbuf *out, const struct peer_pace *m)
-{
-	wbuf_u64(out, m->clock_ns);
-	wbuf_u32(out, m->n);
-	for (uint32_t i = 0; i < m->n; i++) {
-		wbuf_u32(out, m->of[i].rank);
-		wbuf_u64(out, m->of[i].step);
-		wbuf_u64(out, m->of[i].waited_ns);
-		wbuf_u64(out, m->of[i].left);
-	}
-}
+static const struct field rank_pace_fields[] = {
+	FIELD_U32_OF(struct peer_rank_pace, rank),
+	FIELD_U64_OF(struct peer_rank_pace, step),
+	FIELD_U64_OF(struct peer_rank_pace, waited_ns),
+	FIELD_U64_OF(struct peer_rank_pace, left),
+	{0},
+};
 
-void peer_pace_get(struct rbuf *r, struct peer_pace *m)
-{
-	m->clock_ns = rbuf_u64(r);
-	m->n = rbuf_u32(r);
-	if (m->n > WIRE_LOCAL_MAX)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->n; i++) {
-		m->of[i].rank = rbuf_u32(r);
-		m->of[i].step = rbuf_u64(r);
-		m->of[i].waited_ns = rbuf_u64(r);
-		m->of[i].left = rbuf_u64(r);
-	}
-}
+const struct field peer_pace_fields[] = {
+	FIELD_U64_OF(struct peer_pace, clock_ns),
+	FIELD_LIST_OF(struct peer_pace, n, of, rank_pace_fields),
+	{0},
+};
 
 int peer_pace_check(const struct peer_pace *m, struct err *err)
 {
@@ -37,62 +25,28 @@ int peer_pace_check(const struct peer_pace *m, struct err *err)
 	return 0;
 }
 
-void peer_stragglers_put(struct wbuf *out, const struct peer_stragglers *m)
-{
-	wbuf_u32(out, m->epoch);
-	wbuf_u32(out, m->n);
-	for (uint32_t i = 0; i < m->n; i++) {
-		const struct peer_straggler *s = &m->of[i];
-		wbuf_u8(out, s->whole);
-		wbuf_u32(out, s->rank);
-		wbuf_u32(out, s->node);
-		wbuf_u32(out, s->ratio);
-		wbuf_u64(out, s->lasted_ns);
-		wbuf_u64(out, s->lost_ns);
-	}
-	wbuf_u32(out, m->nown);
-	for (uint32_t i = 0; i < m->nown; i++) {
-		const struct peer_own_part *o = &m->own[i];
-		wbuf_u32(out, o->rank);
-		wbuf_u8(out, o->late);
-		wbuf_u32(out, o->own);
-		wbuf_u32(out, o->ratio);
-		wbuf_u32(out, o->cost);
-	}
-}
+static const struct field straggler_fields[] = {
+	FIELD_BOOL_OF(struct peer_straggler, whole),
+	FIELD_U32_OF(struct peer_straggler, rank),
+	FIELD_U32_OF(struct peer_straggler, node),
+	FIELD_U32_OF(struct peer_straggler, ratio),
+	FIELD_U64_OF(struct peer_straggler, lasted_ns),
+	FIELD_U64_OF(struct peer_straggler, lost_ns),
+	{0},
+};
 
-static void get_own_parts(struct rbuf *r, struct peer_stragglers *m)
-{
-	m->nown = rbuf_u32(r);
-	if (m->nown > WIRE_LOCAL_MAX)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->nown; i++) {
-		struct peer_own_part *o = &m->own[i];
-		o->rank = rbuf_u32(r);
-		o->late = get_bool(r);
-		o->own = rbuf_u32(r);
-		o->ratio = rbuf_u32(r);
-		o->cost = rbuf_u32(r);
-	}
-}
+static const struct field own_part_fields[] = {
+	FIELD_U32_OF(struct peer_own_part, rank), FIELD_BOOL_OF(struct peer_own_part, late),
+	FIELD_U32_OF(struct peer_own_part, own),  FIELD_U32_OF(struct peer_own_part, ratio),
+	FIELD_U32_OF(struct peer_own_part, cost), {0},
+};
 
-void peer_stragglers_get(struct rbuf *r, struct peer_stragglers *m)
-{
-	m->epoch = rbuf_u32(r);
-	m->n = rbuf_u32(r);
-	if (m->n > PEER_STRAGGLERS_MAX)
-		r->failed = true;
-	for (uint32_t i = 0; !r->failed && i < m->n; i++) {
-		struct peer_straggler *s = &m->of[i];
-		s->whole = get_bool(r);
-		s->rank = rbuf_u32(r);
-		s->node = rbuf_u32(r);
-		s->ratio = rbuf_u32(r);
-		s->lasted_ns = rbuf_u64(r);
-		s->lost_ns = rbuf_u64(r);
-	}
-	get_own_parts(r, m);
-}
+const struct field peer_stragglers_fields[] = {
+	FIELD_U32_OF(struct peer_stragglers, epoch),
+	FIELD_LIST_OF(struct peer_stragglers, n, of, straggler_fields),
+	FIELD_LIST_OF(struct peer_stragglers, nown, own, own_part_fields),
+	{0},
+};
 
 static int check_own_part(const struct peer_own_part *o, struct err *err)
 {

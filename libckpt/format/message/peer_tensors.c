@@ -1,19 +1,12 @@
 #include "format/message/peer_parts.h"
 #include "format/tensor/fields.h"
 
-void peer_tensors_ask_put(struct wbuf *out, const struct peer_tensors_ask *m)
-{
-	wbuf_u32(out, m->rank);
-	wbuf_u32(out, m->first);
-	wbuf_u64(out, m->name);
-}
-
-void peer_tensors_ask_get(struct rbuf *r, struct peer_tensors_ask *m)
-{
-	m->rank = rbuf_u32(r);
-	m->first = rbuf_u32(r);
-	m->name = rbuf_u64(r);
-}
+const struct field peer_tensors_ask_fields[] = {
+	FIELD_U32_OF(struct peer_tensors_ask, rank),
+	FIELD_U32_OF(struct peer_tensors_ask, first),
+	FIELD_U64_OF(struct peer_tensors_ask, name),
+	{0},
+};
 
 int peer_tensors_ask_check(uint16_t type, const struct peer_tensors_ask *m, struct err *err)
 {
@@ -22,9 +15,9 @@ int peer_tensors_ask_check(uint16_t type, const struct peer_tensors_ask *m, stru
 	return m->first > REGISTRATION_ENTRIES_MAX ? peer_bad(type, err, "entry", m->first) : 0;
 }
 
-void peer_tensors_put(struct wbuf *out, const struct peer_tensors *m)
+static void tensors_put(struct wbuf *out, const struct peer_tensors *m)
 {
-	peer_tensors_ask_put(out, &m->ask);
+	fields_put(out, peer_tensors_ask_fields, &m->ask);
 	wbuf_u64(out, m->digest);
 	wbuf_str(out, m->name);
 	wbuf_str(out, m->text);
@@ -34,9 +27,9 @@ void peer_tensors_put(struct wbuf *out, const struct peer_tensors *m)
 }
 
 /* The entry that follows is a later one, so that a list ends. */
-void peer_tensors_get(struct rbuf *r, struct peer_tensors *m)
+static void tensors_get(struct rbuf *r, struct peer_tensors *m)
 {
-	peer_tensors_ask_get(r, &m->ask);
+	fields_get(r, peer_tensors_ask_fields, &m->ask);
 	m->digest = rbuf_u64(r);
 	get_text(r, m->name, sizeof(m->name));
 	get_text(r, m->text, sizeof(m->text));
@@ -46,3 +39,6 @@ void peer_tensors_get(struct rbuf *r, struct peer_tensors *m)
 		r->failed = true;
 	m->heads = rbuf_take(r, r->failed ? 0 : (size_t)m->n * TENSOR_HEAD_SIZE);
 }
+
+FIELD_CODEC_OF_TYPE(tensors, struct peer_tensors, tensors_put, tensors_get);
+const struct field peer_tensors_fields[] = {{.kind = FIELD_CODEC, .codec = &tensors_codec}, {0}};
