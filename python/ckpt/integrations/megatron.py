@@ -8,7 +8,6 @@ Megatron-Core itself writes: ``common.pt`` and its metadata. It is written for m
 
 from __future__ import annotations
 
-import io
 import os
 from typing import Any
 
@@ -25,12 +24,11 @@ from ..reader import Reader
 from ..session import DURABLE, STORAGE, Piece, Session, Snapshot
 from ..torch.dcp_writer import step_of
 from ..torch.element import DTYPES, current_stream, memory, plain
-from ..tree import TreeError, codec, dumps, loads
+from ..torch.megatron import BACKEND as CONVERTED
+from ..torch.megatron import OBJECTS, objects_of
+from ..tree import dumps
 
 BACKEND, VERSION = "ckpt", 1
-OBJECTS = "megatron.objects"
-
-codec(io.BytesIO, "bytes of a file", lambda b: b.getvalue(), io.BytesIO)  # the extra state of Transformer Engine
 
 
 def _view(t: ShardedTensor) -> Any:
@@ -113,7 +111,8 @@ class LoadStrategy(LoadShardedStrategy):
         self.job, self.store = job_name(job), store
 
     def check_backend_compatibility(self, loaded_backend: str) -> None:
-        if loaded_backend != BACKEND:
+        """The directory may be that of which ``python -m ckpt.convert`` has made the checkpoint."""
+        if loaded_backend not in (BACKEND, CONVERTED):
             raise ValueError(f"the checkpoint was saved by {loaded_backend}: load it without this strategy")
 
     def check_version_compatibility(self, loaded_version: int) -> None:
@@ -123,20 +122,10 @@ class LoadStrategy(LoadShardedStrategy):
     def _open(self, checkpoint_dir: str | os.PathLike[str]) -> Reader:
         return Reader(self.store, self.job, step_of(checkpoint_dir))
 
-    @staticmethod
-    def _objects(reader: Reader) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for rank in range(reader.info.world):
-            document = loads(reader.blob(OBJECTS, rank), OBJECTS)
-            if not isinstance(document, dict):
-                raise TreeError(f"{OBJECTS} of rank {rank} is no document of objects")
-            found |= document
-        return found
-
     def load(self, sharded_state_dict: Any, checkpoint_dir: str | os.PathLike[str]) -> Any:
         """The same mapping, with tensors and objects in it."""
         with self._open(checkpoint_dir) as reader:
-            objects, boxes, copies = self._objects(reader), [], []
+            objects, boxes, copies = objects_of(reader), [], []
             for t in nested_values(sharded_state_dict):
                 if isinstance(t, ShardedTensor):
                     view, offset = _saved(t, reader)
@@ -157,7 +146,7 @@ class LoadStrategy(LoadShardedStrategy):
 
     def load_sharded_metadata(self, checkpoint_dir: str | os.PathLike[str]) -> Any:
         with self._open(checkpoint_dir) as reader:
-            objects = self._objects(reader)
+            objects = objects_of(reader)
         return self.load_tensors_metadata(checkpoint_dir) | {key: ShardedObject.empty_from_unique_key(key) for key in objects}
 
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
-from ..tree import dumps
-from . import codecs
-from .documents import FORMAT, JOB, RANK
-from .element import name_of, plain, stored_as
+from . import codecs, megatron, universal
 from .foreign import Foreign, Keys, open_foreign
+from .incoming import Incoming, import_all
 from .mapping import INLINE
 from .module import EXTRA
 from .optimizer import is_number
 
-FILE_BYTES = 4 << 30
 REST = "rest"  # the part of what stands alone at the outermost level
 codecs.register()
 
@@ -140,73 +133,29 @@ def _small(source: Foreign, parts: _Parts) -> dict[Keys, torch.Tensor]:
     return {new: read[at] for new, at in wanted.items()}
 
 
-def _batches(source: Foreign, names: Mapping[Keys, Keys]) -> Iterator[list[Keys]]:
-    batch: list[Keys] = []
-    held = 0
-    for new, at in names.items():
-        dtype, shape = source.tensors[at]
-        size = int(math.prod(shape) * dtype.itemsize)
-        if batch and held + size > FILE_BYTES:
-            yield batch
-            batch, held = [], 0
-        batch.append(new)
-        held += size
-    if batch:
-        yield batch
+def _parts(source: Foreign, only: Sequence[str], rename: Mapping[str, str], part: str) -> Incoming:
+    """For a Checkpointer whose parts have the names of the outermost keys."""
+    parts = _Parts(source, only, rename, part)
+    trees = {name: parts.tree(name, _small(source, parts)) for name in parts.names()}
+    incoming = Incoming(source, f"parts: {', '.join(parts.names())}", {".".join(map(str, new)): at for new, at in parts.tensors.items()},
+                        {".".join(map(str, at)): t for at, t in parts.extra.items()})
+    incoming.document(trees, parts.modules)
+    return incoming
 
 
-def _apart(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Each with memory of its own, as safetensors wants it."""
-    seen: set[int] = set()
-    found = {}
-    for name, t in tensors.items():
-        view = plain(t).contiguous()
-        storage = view.untyped_storage()
-        found[name] = view.clone() if storage.data_ptr() in seen or storage.nbytes() != view.nbytes else view
-        seen.add(storage.data_ptr())
-    return found
-
-
-def _write_part(source: Foreign, parts: _Parts, part: str, folder: Path) -> None:
-    names = {new: at for new, at in parts.tensors.items() if new[0] == part}
-    extra = {".".join(map(str, at)): t for at, t in parts.extra.items() if at[0] == part}
-    batches = list(_batches(source, names)) or ([[]] if extra else [])
-    for i, batch in enumerate(batches):
-        read = source.read([names[new] for new in batch])
-        tensors = _apart({".".join(map(str, new)): read[names[new]] for new in batch})
-        save_file(tensors | (extra if i == 0 else {}), folder / f"{part}-{i + 1:05}-of-{len(batches):05}.safetensors")
-
-
-def _blob(content: bytes) -> torch.Tensor:
-    room = bytearray(len(content).to_bytes(8, "little") + (content or b"\0"))
-    return torch.frombuffer(room, dtype=torch.uint8)
-
-
-def _types(source: Foreign, parts: _Parts) -> dict[str, str]:
-    """Those of tensors that are saved as another type."""
-    dtypes = {".".join(map(str, new)): source.tensors[at][0] for new, at in parts.tensors.items()}
-    return {name: name_of(dtype) for name, dtype in dtypes.items() if stored_as(dtype)[0] is not dtype}
-
-
-def _write_documents(trees: Mapping[str, Any], modules: Sequence[str], types: Mapping[str, str], folder: Path) -> None:
-    """That of the job; those of ranks are empty, so each rank takes that of the job."""
-    job = dumps({"format": FORMAT, "world": 1, "parts": dict(trees), "aliases": {}, "types": dict(types), "modules": list(modules)}, "state")
-    blobs = {JOB: _blob(job), f"{RANK}@00000": _blob(b"")}
-    pieces = {name: {"tensor": name, "shape": list(t.shape), "offset": [0], "sized": 1} for name, t in blobs.items()}
-    save_file(blobs, folder / "blobs.safetensors", {"ckpt.version": "1", "ckpt.pieces": json.dumps(pieces)})
+def _refuse_names(kind: str, only: Sequence[str], rename: Mapping[str, str]) -> None:
+    if only or rename:
+        raise ValueError(f"--only and --rename are for parts of a state_dict: a checkpoint of {kind} comes in whole")
 
 
 def bring_in(program: str, path: Path, repo: Path, job: str, step: int, only: Sequence[str], rename: Mapping[str, str], part: str) -> str:
-    """Makes a checkpoint of a store of what others wrote. Returns a sentence that says so. The files stand beside the store until it is made."""
-    source = open_foreign(path)
-    parts = _Parts(source, only, rename, part)
-    trees = {name: parts.tree(name, _small(source, parts)) for name in parts.names()}
-    with tempfile.TemporaryDirectory(prefix=".convert-", dir=repo.resolve().parent) as folder:
-        _write_documents(trees, parts.modules, _types(source, parts), Path(folder))
-        for name in parts.names():
-            _write_part(source, parts, name, Path(folder))
-        done = subprocess.run([program, "import", folder, "--format", "safetensors", "--repo", str(repo), "--job", job, "--step", str(step)],
-                              capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ValueError(done.stderr.strip() or f"ckpt import ended with {done.returncode}")
-    return done.stdout.strip() + f"; parts: {', '.join(parts.names())}"
+    """Makes a checkpoint of a store of what others wrote. Returns a sentence that says so."""
+    if megatron.is_one(path):
+        _refuse_names("Megatron-Core", only, rename)
+        incoming = megatron.incoming(path)
+    elif universal.is_one(path):
+        _refuse_names("DeepSpeed", only, rename)
+        incoming = universal.incoming(path)
+    else:
+        incoming = _parts(open_foreign(path), only, rename, part)
+    return import_all(program, incoming, repo, job, step)

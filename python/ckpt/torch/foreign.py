@@ -7,7 +7,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,7 +20,7 @@ from torch.distributed.checkpoint.metadata import BytesStorageMetadata, Metadata
 
 from ..errors import Damaged
 
-_KNOWN = {
+_KNOWN: dict[str, set[str]] = {
     "torch.distributed.checkpoint.metadata": {"BytesStorageMetadata", "ChunkStorageMetadata", "Metadata", "MetadataIndex", "StorageMeta",
                                               "TensorProperties", "TensorStorageMetadata", "_MEM_FORMAT_ENCODING"},
     "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
@@ -36,7 +36,7 @@ def _brief(e: Exception) -> str:
     return str(e).partition("\n")[0][:300]
 
 
-def _refused(path: Path, e: Exception) -> Damaged:
+def refused(path: Path, e: Exception) -> Damaged:
     wanted = re.search(r"GLOBAL (\S{1,120})", str(e))
     return Damaged(errno.EBADMSG, f"{path} cannot be read without running what it holds: {f'it wants {wanted[1]}' if wanted else _brief(e)}")
 
@@ -52,11 +52,21 @@ def alone(call: str, *arguments: Any, **options: Any) -> None:
             raise next(iter(e.failures.values()))[0] from e
 
 
+#: What a pickle may name: names by their modules.
+Known = dict[str, set[str]]
+
+
 class _Unpickler(pickle.Unpickler):
-    """Knows what the metadata of DCP is made of, and nothing else."""
+    """Knows what the metadata of DCP is made of, and nothing else. What is ``inert`` is a class of ours in place of another one."""
+
+    def __init__(self, file: Any, known: Known, inert: Mapping[tuple[str, str], type]) -> None:
+        super().__init__(file)
+        self._known, self._inert = known, inert
 
     def find_class(self, module: str, name: str) -> Any:
-        if name in _KNOWN.get(module, ()):
+        if (module, name) in self._inert:
+            return self._inert[module, name]
+        if name in self._known.get(module, ()):
             return super().find_class(module, name)
         if module == "torch" and isinstance(torch.__dict__.get(name), _CONSTANTS):
             return torch.__dict__[name]
@@ -64,13 +74,17 @@ class _Unpickler(pickle.Unpickler):
 
 
 class _Reader(FileSystemReader):
+    def __init__(self, path: str, known: Known, inert: Mapping[tuple[str, str], type]) -> None:
+        super().__init__(path)
+        self._allowed = known, inert
+
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
         path = Path(self.path) / ".metadata"
         try:
             with open(path, "rb") as f:
-                metadata = _Unpickler(f).load()
+                metadata = _Unpickler(f, *self._allowed).load()
         except (pickle.UnpicklingError, EOFError, AttributeError, IndexError, TypeError, ValueError, KeyError, ImportError) as e:
-            raise _refused(path, e) from e
+            raise refused(path, e) from e
         if not isinstance(metadata, Metadata) or not isinstance(metadata.storage_data, dict):
             raise Damaged(errno.EBADMSG, f"{path} is no metadata of torch.distributed.checkpoint")
         for where in metadata.storage_data.values():
@@ -92,7 +106,7 @@ class _Planner(DefaultLoadPlanner):
         try:
             self.state_dict[fqn] = torch.load(value, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as e:
-            raise _refused(Path(fqn), e) from e
+            raise refused(Path(fqn), e) from e
 
 
 #: Keys from the outermost mapping on; a number is an index of a list.
@@ -119,7 +133,7 @@ class File(Foreign):
         try:
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
         except pickle.UnpicklingError as e:
-            raise _refused(path, e) from e
+            raise refused(path, e) from e
         except (RuntimeError, EOFError, ValueError, KeyError, OSError) as e:
             if isinstance(e, OSError) and e.filename:
                 raise
@@ -148,10 +162,13 @@ def _walk(value: Any, at: Keys) -> Iterator[tuple[Keys, Any]]:
 class Directory(Foreign):
     """What torch.distributed.checkpoint wrote, by any world."""
 
+    known: Known = _KNOWN
+    inert: Mapping[tuple[str, str], type] = {}
+
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
-        metadata = _Reader(str(path)).read_metadata()
+        metadata = self._reader().read_metadata()
         keys = metadata.planner_data or {}
         self._names: dict[Keys, str] = {tuple(keys.get(fqn, (fqn,))): fqn for fqn in metadata.state_dict_metadata}
         others = {}
@@ -165,9 +182,12 @@ class Directory(Foreign):
         self._load(state)
         self.values = {at: state[fqn] for fqn, at in others.items()}
 
+    def _reader(self) -> _Reader:
+        return _Reader(str(self._path), self.known, self.inert)
+
     def _load(self, state: dict[str, Any]) -> None:
         if state:
-            alone("load", state, storage_reader=_Reader(str(self._path)), planner=_Planner())
+            alone("load", state, storage_reader=self._reader(), planner=_Planner())
 
     def read(self, paths: Sequence[Keys]) -> dict[Keys, torch.Tensor]:
         state = {self._names[at]: torch.empty(self.tensors[at][1], dtype=self.tensors[at][0]) for at in paths}
