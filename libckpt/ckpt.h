@@ -631,6 +631,14 @@ typedef struct ckpt_restored {
  *	-EBADMSG          no intact copy is left
  *	-EIO              storage cannot be read, or nodes that may hold copies are not there */
 int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int timeout_ms);
+/* Says how far a restore is, in which another thread waits. Returns the bytes that are in their
+ * place.
+ *
+ *	total  receives all bytes that this rank gets; 0: not known yet; may be NULL
+ *
+ * Any thread may call it, at any time. When ckpt_restore has returned, the numbers stay until the
+ * next restore. They begin anew if a step or a source is passed over, so they may become less. */
+int64_t ckpt_restore_progress(ckpt *s, uint64_t *total);
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 

@@ -328,6 +328,13 @@ class Session(_Handle):
         self._check(lib.ckpt_restore(self._handle, step, _stream(stream), r, _ms(timeout)), NoCheckpoint)
         return Restored(r.step, r.epoch, SOURCES[r.source], r.bytes, r.fetch_ns / 1e9, r.load_ns / 1e9, r.early_bytes, _string(r.why))
 
+    @property
+    def restore_progress(self) -> tuple[int, int]:
+        """Bytes that are in their place, and of how many, of the restore in which another thread is, or of the last one. 0 of 0: not known yet."""
+        total = ffi.new("uint64_t *")
+        done = self._check(lib.ckpt_restore_progress(self._handle, total))
+        return done, int(total[0])
+
     def mark(self, step: int, healthy: bool, reason: str | None = None, epoch: int = 0, timeout: float | None = None) -> None:
         """Says whether training should go on from a checkpoint."""
         health = lib.CKPT_HEALTHY if healthy else lib.CKPT_UNHEALTHY

@@ -90,6 +90,20 @@ static int tell_damage(const struct origin *o, int rc, uint64_t leaf, struct err
 	return err_prefix(err, rc, "out of the arena of rank %u", o->from->rank);
 }
 
+/* Nothing of this arena counts as loaded any more. */
+static void forget(const struct loads *loads, struct origin *o)
+{
+	memset(o->loaded, 0, sizeof(o->loaded));
+	atomic_fetch_sub(&loads->progress->done, o->bytes);
+	o->bytes = 0;
+}
+
+static void tell_progress(const struct loads *loads, struct origin *o)
+{
+	o->bytes += loads->put;
+	atomic_fetch_add(&loads->progress->done, loads->put);
+}
+
 /* A device that copies in parts has failed: which of them are right is not known. 1: that is all; what an attempt that is over left behind is
  * no error. */
 static int failed_in_parts(struct loads *loads, const struct origin *o, const struct restored_bad *bad, int rc,
@@ -97,7 +111,7 @@ static int failed_in_parts(struct loads *loads, const struct origin *o, const st
 {
 	const struct origin *of = bad->origin ? bad->origin : o;
 	for (uint32_t i = 0; i < loads->n; i++)
-		memset(loads->origins[i].loaded, 0, sizeof(loads->origins[i].loaded));
+		forget(loads, &loads->origins[i]);
 	if (of && !loads->finishing && !still(of, of->turn))
 		return 1;
 	return of ? tell_damage(of, rc, bad->leaf, err) : rc;
@@ -133,6 +147,7 @@ static int copy(struct loads *loads, const struct origin *o, const struct load *
 	size_t n = make_batch(o, load, set, loads->batch);
 	if (!n)
 		return 0;
+	loads->put += bytes_of(loads->batch, n);
 	const struct device_ops *ops = load->to->ops;
 	const void *base = arena_slot_data(o->from, o->slot);
 	const uint64_t *leaves = ops->digests(load->to->dev) ? arena_slot_leaves(o->from, o->slot) : NULL;
@@ -151,6 +166,7 @@ static int copy(struct loads *loads, const struct origin *o, const struct load *
 static int copy_all(struct loads *loads, const struct origin *o, const uint64_t *set, struct err *err)
 {
 	int rc = 0;
+	loads->put = 0;
 	for (uint32_t d = 0; d < o->nloads && !rc; d++)
 		rc = copy(loads, o, &o->loads[d], set, err);
 	return rc;
@@ -185,7 +201,7 @@ static int turn_to(struct loads *loads, struct origin *o, uint32_t turn, struct 
 	if (turn == o->turn)
 		return 0;
 	int rc = o->turn ? loads_end_parts(loads, err) : 0;
-	memset(o->loaded, 0, sizeof(o->loaded));
+	forget(loads, o);
 	o->turn = turn;
 	return rc < 0 ? rc : 0;
 }
@@ -226,8 +242,10 @@ static int follow(struct loads *loads, struct origin *o, bool *any, struct err *
 	rc = copy_all(loads, o, set, err);
 	if (rc > 0 || !still(o, o->turn))
 		return 0;
-	if (!rc)
+	if (!rc) {
 		add_set(o->loaded, set);
+		tell_progress(loads, o);
+	}
 	return rc;
 }
 
@@ -279,7 +297,10 @@ static int copy_rest(struct loads *loads, struct origin *o, struct err *err)
 		return 0;
 	for (unsigned i = 0; i < WORDS; i++)
 		rest[i] = ~o->loaded[i];
-	return holds(o) ? copy_all(loads, o, rest, err) : given_away(o, err);
+	int rc = holds(o) ? copy_all(loads, o, rest, err) : given_away(o, err);
+	if (!rc)
+		tell_progress(loads, o);
+	return rc;
 }
 
 /* What was copied is of the slots as they were then only if they are so still. */
@@ -304,7 +325,7 @@ static struct origin *find(const struct loads *loads, uint32_t rank)
 }
 
 /* What was copied counts when it is of the attempt that the answer is about. */
-static int settle(struct loads *loads, const struct wire_restored *m, uint32_t i, struct err *err)
+static int settle(const struct loads *loads, const struct wire_restored *m, uint32_t i, struct err *err)
 {
 	struct origin *o = find(loads, m->ranks[i]);
 	struct step_id id = {.step = m->step, .epoch = m->epoch};
@@ -313,7 +334,7 @@ static int settle(struct loads *loads, const struct wire_restored *m, uint32_t i
 			       m->slots[i], m->ranks[i]);
 	if (!o->turn || !still(o, o->turn) || o->slot != m->slots[i] || step_compare(o->id, id) != 0 ||
 	    o->no_blobs != m->rank_blobs_absent[i])
-		memset(o->loaded, 0, sizeof(o->loaded));
+		forget(loads, o);
 	o->slot = m->slots[i];
 	o->id = id;
 	o->no_blobs = m->rank_blobs_absent[i];

@@ -28,6 +28,7 @@ struct origin {
 	bool no_blobs;
 	bool rest;                            /* not all of it had been copied when the answer came */
 	uint64_t loaded[ARENA_GRANULES / 64]; /* by granule */
+	uint64_t bytes;                       /* of them, as progress tells */
 };
 
 struct loads {
@@ -40,10 +41,12 @@ struct loads {
 	bool planned;
 	bool finishing;          /* the daemon has answered */
 	_Atomic bool *undefined; /* set before anything is written to the registered memory */
+	uint64_t put;            /* bytes of the last copy out of an arena */
+	struct load_progress *progress;
 };
 
 /* Before the restore is asked for: what the arenas tell now is of an earlier one. Without a plan. -ENOMEM. */
-int loads_init(struct loads *loads, const struct stage *stage, void *stream, _Atomic bool *undefined, struct err *err);
+int loads_init(struct loads *loads, ckpt *s, const struct stage *stage, void *stream, struct err *err);
 void loads_free(struct loads *loads);
 /* Every registered byte comes from exactly one captured piece: layout_make split each registered piece over the local
  * ranks. Touches nothing. */

@@ -126,13 +126,17 @@ int loads_plan(struct loads *loads, const ckpt *s, const struct stage *stage, st
 	if (!rc)
 		rc = make_batch(loads, err);
 	loads->bytes = bytes;
+	atomic_store(&loads->progress->total, bytes);
 	loads->planned = !rc;
 	return rc;
 }
 
-int loads_init(struct loads *loads, const struct stage *stage, void *stream, _Atomic bool *undefined, struct err *err)
+int loads_init(struct loads *loads, ckpt *s, const struct stage *stage, void *stream, struct err *err)
 {
-	*loads = (struct loads){.n = stage->arenas.n, .stream = stream, .undefined = undefined};
+	*loads = (struct loads){
+		.n = stage->arenas.n, .stream = stream, .undefined = &s->undefined, .progress = &s->progress};
+	atomic_store(&s->progress.total, 0);
+	atomic_store(&s->progress.done, 0);
 	loads->origins = calloc(loads->n, sizeof(*loads->origins));
 	if (!loads->origins)
 		return err_set(err, -ENOMEM, "no memory for the plan of %u arenas", loads->n);

@@ -115,6 +115,7 @@ static int load_rest(struct following *f, const struct wire_restored *m, struct 
 	if (rc)
 		return err_prefix(err, rc, "step %" PRIu64, m->step);
 	atomic_store(&f->s->undefined, false);
+	atomic_store(&f->s->progress.done, f->loads.bytes); /* also what the checkpoint does not have for this rank */
 	return 0;
 }
 
@@ -154,10 +155,21 @@ int ckpt_restore(ckpt *s, uint64_t step, void *stream, ckpt_restored *out, int t
 	struct following f = {.s = s, .stage = stage};
 	rc = check_restore(s, stage, step, &err);
 	if (!rc)
-		rc = loads_init(&f.loads, stage, stream, &s->undefined, &err);
+		rc = loads_init(&f.loads, s, stage, stream, &err);
 	if (!rc)
 		rc = restore(&f, step, out, timeout_ms, &err);
 	loads_free(&f.loads);
 	stage_put(stage);
 	return rc ? session_fail(s, rc, &err) : 0;
+}
+
+int64_t ckpt_restore_progress(ckpt *s, uint64_t *total)
+{
+	struct err err = {0};
+	int rc = session_check(s, &err);
+	if (rc)
+		return session_fail(s, rc, &err);
+	if (total)
+		*total = atomic_load(&s->progress.total);
+	return (int64_t)atomic_load(&s->progress.done);
 }

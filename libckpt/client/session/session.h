@@ -34,6 +34,11 @@ struct ckpt_snapshot {
 	char why[ERR_TEXT_MAX]; /* of `failed`: written before it */
 };
 
+/* Of the restore that runs, or of the last one. Any thread reads it. */
+struct load_progress {
+	_Atomic uint64_t done, total; /* bytes of this rank; total 0: not known yet */
+};
+
 struct ckpt {
 	uint64_t token;                /* when it was opened: tells sessions apart in the per-thread errors */
 	const _Atomic uint32_t *alive; /* a page that reads 0 in a child */
@@ -46,6 +51,7 @@ struct ckpt {
 	_Atomic uint32_t epoch;    /* of it */
 	ckpt_view view;
 	_Atomic bool undefined; /* a restore failed half-way */
+	struct load_progress progress;
 	_Atomic uint64_t due_asked,
 		due_missed; /* (epoch << 32 | number) of the last schedule behind which one was asked for, or waited for in vain */
 	_Atomic pid_t beats;     /* the thread that gave the last heartbeat; 0: none did */

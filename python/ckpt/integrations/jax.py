@@ -25,6 +25,7 @@ from jax.experimental import multihost_utils
 from ..errors import Error, NoCheckpoint
 from ..job import job_name
 from ..policy import Policy
+from ..progress import shown
 from ..saves import Saves
 from ..session import LATEST, LATEST_HEALTHY, Restored, Session
 from ..tree import TreeError, dumps, loads
@@ -85,7 +86,8 @@ class Checkpointer(Saves):
         fresh = self._register(state)
         self._join(timeout)
         try:
-            done = self.session.restore(int(step) if which is None else which, timeout=timeout)
+            with shown(self.session):
+                done = self.session.restore(int(step) if which is None else which, timeout=timeout)
         except NoCheckpoint as e:
             if e.errno != 2:
                 raise

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from ..errors import NoCheckpoint
 from ..job import job_name
 from ..policy import Policy
+from ..progress import shown
 from ..saves import Saves
 from ..session import LATEST, LATEST_HEALTHY, Restored, Session
 from .documents import Documents
@@ -93,7 +94,8 @@ class Checkpointer(Saves):
             held.aim()
         self._join(timeout)
         try:
-            done = self.session.restore(which, current_stream(), timeout)
+            with shown(self.session):
+                done = self.session.restore(which, current_stream(), timeout)
         except NoCheckpoint as e:
             if e.errno != 2:
                 raise

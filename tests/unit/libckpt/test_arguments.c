@@ -136,6 +136,7 @@ Test(arguments, without_a_session)
 	REFUSES_WITHOUT(ckpt_begin(NULL, 1, CKPT_MEMORY, NULL, NULL), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_wait_slot(NULL, 0), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_restore(NULL, 1, NULL, NULL, 0), -EINVAL, says);
+	REFUSES_WITHOUT(ckpt_restore_progress(NULL, NULL), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_mark(NULL, 1, 1, CKPT_HEALTHY, NULL, 0), -EINVAL, says);
 	REFUSES_WITHOUT(ckpt_fence(NULL, NULL), -EINVAL, "the snapshot is NULL");
 	REFUSES_WITHOUT(ckpt_fence_group(NULL, "params", NULL), -EINVAL, "the snapshot is NULL");

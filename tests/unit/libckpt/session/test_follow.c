@@ -85,7 +85,6 @@ static struct arena_bring *bring(struct follow *t, uint32_t rank)
 	return &fake_head(t->c.f, rank)->bring;
 }
 
-/* A new attempt. */
 static void attempt(struct follow *t, uint32_t rank, uint32_t slot, uint64_t step)
 {
 	struct arena_bring *b = bring(t, rank);
@@ -129,6 +128,23 @@ static unsigned small_of_leaf(struct follow *t, uint64_t leaf)
 	}
 	cr_assert_fail("leaf %lu is of no small blob", (unsigned long)leaf);
 	return 0;
+}
+
+Test(follow, another_thread_is_told_how_far_it_is)
+{
+	struct follow t;
+	up(&t, 1);
+	begin(&t);
+	attempt(&t, 0, 0, 50);
+	all_there(&t, 0);
+	await(&t.small[LAST], LAST + 1000);
+	await(&t.c.s[0]->progress.done, t.c.s[0]->progress.total);
+	attempt(&t, 0, 1, 60);
+	fake_wake(t.c.f);
+	await(&t.c.s[0]->progress.done, 0); /* it begins anew */
+	end(&t);
+	cr_assert_eq(ckpt_restore_progress(t.c.s[0], NULL), (int64_t)t.out[0].bytes);
+	ranks_down(&t.c);
 }
 
 Test(follow, what_is_there_is_loaded_before_the_answer_and_not_again)
