@@ -18,6 +18,8 @@ _BY_TYPESTR = {
     "b1": "BOOL", "u1": "U8", "i1": "I8", "u2": "U16", "i2": "I16", "f2": "F16", "u4": "U32", "i4": "I32", "f4": "F32", "u8": "U64", "i8": "I64",
     "f8": "F64", "c8": "C64",
 }
+#: What no other type is called; of the rest the name of the type counts, and takes longer to find.
+_CERTAIN = {kind: name for kind, name in _BY_TYPESTR.items() if kind != "f2"}
 _BY_NAME = {
     "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0", "float8_e4m3fnuz": "F8_E4M3FNUZ",
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
@@ -48,6 +50,8 @@ def dtype_name(array: Any, typestr: str) -> str:
     """The name of an element type, by the array's own ``dtype`` or by what the array interface calls it."""
     if typestr[0] == ">":
         raise TypeError(f"elements of type {typestr} are big-endian: give them in little-endian order")
+    if name := _CERTAIN.get(typestr[1:]):
+        return name
     name = _BY_NAME.get(str(getattr(array, "dtype", "")).removeprefix("torch.")) or _BY_TYPESTR.get(typestr[1:])
     if not name:
         raise TypeError(f"elements of type {typestr} have no name here: view them as unsigned whole numbers of their size")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import functools
 import math
 import os
 import sys
@@ -30,6 +31,7 @@ DURABLE: int = lib.CKPT_DURABLE
 VERIFIED: int = lib.CKPT_VERIFIED
 SOURCES = {lib.CKPT_FROM_MEMORY: "memory", lib.CKPT_FROM_PEER: "peer", lib.CKPT_FROM_STORAGE: "storage"}
 PHASES = {name.removeprefix("CKPT_PHASE_").lower(): getattr(lib, name) for name in dir(lib) if name.startswith("CKPT_PHASE_")}
+_TENSOR_SIZE = ffi.sizeof("ckpt_tensor")
 _SCOPES = {"job": lib.CKPT_SCOPE_JOB, "rank": lib.CKPT_SCOPE_RANK}
 
 
@@ -56,6 +58,12 @@ def _stream(stream: int) -> Any:
 
 def _numbers(values: Sequence[int] | None, kind: str = "uint64_t[]") -> Any:
     return ffi.NULL if values is None else ffi.new(kind, list(values))
+
+
+@functools.lru_cache(1024)
+def _shape(extents: tuple[int, ...]) -> Any:
+    """Many tensors have few shapes."""
+    return ffi.new("uint64_t[]", extents)
 
 
 @dataclass(frozen=True)
@@ -229,15 +237,17 @@ class Session(_Handle):
         dtype = dtype or (places[0].dtype if places else None)
         if dtype not in NAMES:
             raise TypeError(f"tensor {name}: dtype {dtype} is none of {', '.join(NAMES)}")
-        kept: list[Any] = [_text(name), _text(group), _text(replica), _numbers(shape), places]
+        kept: list[Any] = [_text(name), _text(group), _text(replica), _shape(shape)]
         table = ffi.new("ckpt_piece[]", len(placed) or 1)
         for at, p, m in zip(table, placed, places):
             self._place(name, at, p, m, shape, dtype, kept)
-        t = ffi.new("ckpt_tensor *", {"size": ffi.sizeof("ckpt_tensor"), "name": kept[0], "dtype": NAMES.index(dtype) + 1, "ndim": len(shape),
-                                      "shape": kept[3], "pieces": table, "npieces": len(placed), "group": kept[1], "replica": kept[2],
-                                      "device": places[0].device if places else lib.CKPT_HOST})
+        t = ffi.new("ckpt_tensor *")
+        t.size, t.dtype, t.ndim, t.pieces, t.npieces = _TENSOR_SIZE, NAMES.index(dtype) + 1, len(shape), table, len(placed)
+        t.name, t.group, t.replica, t.shape = kept[:4]
+        t.device = places[0].device if places else lib.CKPT_HOST
         self._check(lib.ckpt_register_tensor(self._handle, t))
-        self._kept.update({(name, i): m for i, m in enumerate(places)})
+        for i, m in enumerate(places):
+            self._kept[name, i] = m
 
     @staticmethod
     def _place(name: str, at: Any, p: Piece, m: Memory, shape: Sequence[int], dtype: str, kept: list[Any]) -> None:
