@@ -121,8 +121,10 @@ def environment(root, test, tmp, reports):
     else:
         env["CKPT_PYTHON"] = str(root / "build" / "venv" / "bin" / "python")
     torch = root / "build" / "venv-torch"
-    if (torch / "made-from").exists():
-        env.setdefault("CKPT_TORCH", str(torch / "bin" / "python"))
+    if env.get("CKPT_TORCH") or env.get("CKPT_NIGHTLY"):
+        env["CKPT_TORCH_ALL"] = "1"
+    if env.get("CKPT_TORCH") in (None, "", "1"):
+        env["CKPT_TORCH"] = str(torch / "bin" / "python") if (torch / "made-from").exists() else ""
     frameworks = root / "build" / "venv-frameworks"
     if (frameworks / "made-from").exists():
         env.setdefault("CKPT_FRAMEWORKS", str(frameworks / "bin" / "python"))

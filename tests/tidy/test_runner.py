@@ -22,19 +22,19 @@ def criterion(tap, status=0):
 exit {status}""")
 
 
-def run(files, *wanted):
+def run(files, *wanted, **more):
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         tidy.plant(root, files)
         for path in root.rglob("*"):
             path.chmod(0o755)
-        env = {name: value for name, value in os.environ.items() if name != "CKPT_NIGHTLY"}
+        env = {name: value for name, value in os.environ.items() if name not in ("CKPT_NIGHTLY", "CKPT_TORCH")} | more
         return subprocess.run([sys.executable, tidy.ROOT / "tests" / "run.py", "--root", root, *wanted], env=env,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
 
-def case(name, files, closing, *words, wanted=("crash",)):
-    done = run(files, *wanted)
+def case(name, files, closing, *words, wanted=("crash",), **env):
+    done = run(files, *wanted, **env)
     passed, failed, skipped = closing
     line = f"{passed} passed, {failed} failed, {skipped} skipped"
     problems = []
@@ -56,6 +56,7 @@ def unit(program):
 
 
 UNIT = ("unit",)
+TORCH = {"build/venv-torch/made-from": "torch"}
 # A place that both tests of a tree know.
 MEET = 'HOME=$(dirname "$0")'
 ALONE = f'{MEET}; mkdir $HOME/busy || exit 1; sleep 0.3; rmdir $HOME/busy'
@@ -155,5 +156,8 @@ tidy.report([
          (2, 1, 0), "left processes behind: sleep", wanted=("--lanes=2", "crash")),
     case("who wants to be alone is", {"tests/crash/test_a.sh": script("# alone: a test\n" + ALONE),
                                       "tests/crash/test_b.sh": script(ALONE)}, (2, 0, 0), wanted=("--lanes=2", "crash")),
+    case("a Python with torch that is there is used", TORCH | crash('test -n "$CKPT_TORCH" && test -z "$CKPT_TORCH_ALL"'), (1, 0, 0)),
+    case("all tests with torch run if somebody asks", TORCH | crash('test "${CKPT_TORCH##*/}" = python && test $CKPT_TORCH_ALL = 1'), (1, 0, 0), CKPT_TORCH="1"),
+    case("a Python with torch that could not be made is none", crash('test -z "$CKPT_TORCH"'), (1, 0, 0), CKPT_TORCH="1"),
     case("a program that was not built fails", {"tests/unit/base/test_a.c": ""}, (0, 1, 0), "cannot start", wanted=UNIT),
 ])

@@ -168,7 +168,7 @@ def _():
 @case("torch reads and refuses as the model does")
 def _():
     if not os.environ.get("CKPT_TORCH"):
-        return "CKPT_TORCH names no Python that has torch (nightly makes one, of 5 GB)"
+        return "CKPT_TORCH names no Python that has torch (CKPT_TORCH=1 and nightly make one, of 5 GB)"
     for name, (_, readable) in REPOS.items():
         for folder in (step_of(top / name), top / f"{name}-export"):
             wanted = {n: t for n, t in tensors(top / name).items() if "@" not in n and n != "loader"}
