@@ -3,8 +3,8 @@
     [--dir DIR] [--programs DIR]
 
 What a training with PyTorch feels of its saves: ranks with MIB of state each, beside a ckptd. PYTHON is an interpreter with torch 2.9 or newer and the
-package ckpt (PYTHONPATH); default CKPT_TORCH_PYTHON, else the one that runs this. Sides take turns; a ratio is within one round. PART is saves (with
-memory), restores, writer or tensors; default all. Exit status 1 when a floor is missed.
+package ckpt (PYTHONPATH); default CKPT_TORCH_PYTHON, else the one that runs this. Sides take turns; a ratio is within one round. PART is saves,
+memory, restores, writer or tensors; default all. Exit status 1 when a floor is missed.
 
     blocked    how long a save keeps the thread that trains: begin and fence of ckpt.torch.Checkpointer, with a forward and a backward pass between
                them, against the call of async_save with DefaultStager, which copies                                            floor: 100 times less
@@ -223,10 +223,9 @@ def report_restores(args, ranks, node):
 
 # ---- many tensors
 
-def report_tensors(args, node):
-    with Ranks(args, node, 1) as ranks:
-        ranks.ranks[0].tell(f"tensors {args.tensors}")
-        session, checkpointer, *begins = (int(word) / 1e9 for word in ranks.ranks[0].answer()[1:])
+def report_tensors(args, ranks, node):
+    ranks.ranks[0].tell(f"tensors {args.tensors}")
+    session, checkpointer, *begins = (int(word) / 1e9 for word in ranks.ranks[0].answer()[1:])
     own, checked = begins[:len(begins) // 2], begins[len(begins) // 2:]
     row(f"begin, {args.tensors} tensors", f"{BEGIN_MS:.0f} ms", [t * 1e3 for t in own], lambda v: v <= BEGIN_MS, " ms", 3)
     row("  registration", f"{REGISTER_S:.0f} s", [session], lambda v: v <= REGISTER_S, " s")
@@ -234,14 +233,7 @@ def report_tensors(args, node):
     row("  registration by a Checkpointer", "", [checkpointer], None, " s")
 
 
-def measure(args, node, *reports):
-    with Ranks(args, node) as ranks:
-        for report in reports:
-            report(args, ranks, node)
-
-
-PARTS = {"saves": lambda args, node: measure(args, node, report_saves, report_memory), "restores": lambda args, node: measure(args, node, report_restores),
-         "writer": lambda args, node: measure(args, node, report_writers), "tensors": report_tensors}
+PARTS = {"saves": report_saves, "memory": report_memory, "restores": report_restores, "writer": report_writers, "tensors": report_tensors}
 
 
 def main():
@@ -265,7 +257,8 @@ def main():
     nodes.check_memory(8 * args.mib * args.world)
     with nodes.Node(args.programs, args.dir, 0) as node:
         for part in args.parts:
-            PARTS[part](args, node)
+            with Ranks(args, node, 1 if part == "tensors" else args.world) as ranks:
+                PARTS[part](args, ranks, node)
     if missed:
         print(f"missed: {'; '.join(missed)}")
     return 1 if missed else 0
