@@ -32,6 +32,9 @@ VERIFIED: int = lib.CKPT_VERIFIED
 SOURCES = {lib.CKPT_FROM_MEMORY: "memory", lib.CKPT_FROM_PEER: "peer", lib.CKPT_FROM_STORAGE: "storage"}
 PHASES = {name.removeprefix("CKPT_PHASE_").lower(): getattr(lib, name) for name in dir(lib) if name.startswith("CKPT_PHASE_")}
 _TENSOR_SIZE = ffi.sizeof("ckpt_tensor")
+# Looked up once: a type by its name takes as long as the call for many tensors.
+_TENSOR, _PIECES, _ADDRESS = (ffi.typeof(name) for name in ("ckpt_tensor *", "ckpt_piece[]", "void *"))
+_NUMBERS = {name: i + 1 for i, name in enumerate(NAMES)}
 _SCOPES = {"job": lib.CKPT_SCOPE_JOB, "rank": lib.CKPT_SCOPE_RANK}
 
 
@@ -235,14 +238,14 @@ class Session(_Handle):
         places = [named_memory(f"tensor {name}", p.array) for p in placed]
         shape = tuple(places[0].shape if shape is None and places else shape or ())
         dtype = dtype or (places[0].dtype if places else None)
-        if dtype not in NAMES:
+        if dtype not in _NUMBERS:
             raise TypeError(f"tensor {name}: dtype {dtype} is none of {', '.join(NAMES)}")
         kept: list[Any] = [_text(name), _text(group), _text(replica), _shape(shape)]
-        table = ffi.new("ckpt_piece[]", len(placed) or 1)
+        table = ffi.new(_PIECES, len(placed) or 1)
         for at, p, m in zip(table, placed, places):
             self._place(name, at, p, m, shape, dtype, kept)
-        t = ffi.new("ckpt_tensor *")
-        t.size, t.dtype, t.ndim, t.pieces, t.npieces = _TENSOR_SIZE, NAMES.index(dtype) + 1, len(shape), table, len(placed)
+        t = ffi.new(_TENSOR)
+        t.size, t.dtype, t.ndim, t.pieces, t.npieces = _TENSOR_SIZE, _NUMBERS[dtype], len(shape), table, len(placed)
         t.name, t.group, t.replica, t.shape = kept[:4]
         t.device = places[0].device if places else lib.CKPT_HOST
         self._check(lib.ckpt_register_tensor(self._handle, t))
@@ -253,7 +256,7 @@ class Session(_Handle):
     def _place(name: str, at: Any, p: Piece, m: Memory, shape: Sequence[int], dtype: str, kept: list[Any]) -> None:
         if m.readonly:
             raise TypeError(f"tensor {name}: the memory is read-only, and a restore writes to it")
-        at.data = ffi.cast("void *", m.pointer)
+        at.data = ffi.cast(_ADDRESS, m.pointer)
         if p.start is not None:
             at.start, at.count = p.start, m.bytes // DTYPES[dtype]
             return
