@@ -139,7 +139,7 @@ static void measure(struct job *job)
 	m->captured = mean(&job->save_stats.captured);
 	m->replicated = mean(&job->save_stats.replicated);
 	m->durable = mean(&job->save_stats.durable);
-	m->observed = (double)(clock_now() - job->interval.since_ns) / 1e9;
+	m->observed = (double)(clock_now() - log->since_ns) / 1e9; /* as the losses */
 	m->memory_losses = recoveries_losses_from(log, WIRE_FROM_MEMORY) + recoveries_losses_from(log, WIRE_FROM_PEER);
 	m->storage_losses = recoveries_losses_from(log, WIRE_FROM_STORAGE) + recoveries_losses_from(log, 0);
 	m->copied_nodes = log->losses[WIRE_FROM_PEER][LOST_NODE];
@@ -238,8 +238,6 @@ void interval_look(struct job *job)
 	bool again = i->said_epoch == job->epoch && i->said_number == i->held.number;
 	if (again && clock_now() - i->said_ns < SAY_AGAIN_NS)
 		return;
-	if (!i->since_ns)
-		i->since_ns = clock_now();
 	if (!again)
 		measure_step(i, job->epoch, step, ns);
 	measure(job);

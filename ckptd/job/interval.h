@@ -49,7 +49,6 @@ struct job_interval {
 	struct schedule held; /* the newest that this node was told; of another epoch: none */
 	struct interval_measure measure;
 	struct interval_plan plan; /* that was told last; steps 0: none */
-	uint64_t since_ns;         /* when the first rank asked; 0: none has */
 	/* private */
 	uint32_t mark_epoch, said_epoch, said_number;
 	uint64_t mark_step, mark_ns, said_ns;
