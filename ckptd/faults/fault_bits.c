@@ -1,20 +1,12 @@
 #include "faults/fault_bits.h"
 
 #include "arena/room.h"
+#include "base/random.h"
 #include "job/room.h"
 #include "replication/room.h"
 #include "save/room.h"
 
 #include <stdio.h>
-
-/* splitmix64 */
-static uint64_t draw(uint64_t *random)
-{
-	uint64_t x = *random += 0x9e3779b97f4a7c15ull;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
 
 struct bit_place {
 	uint64_t byte;
@@ -37,8 +29,8 @@ static bool flip(struct memory *mem, uint32_t slot, uint64_t seed, struct bit_pl
 	const struct layout *layout = &mem->layout;
 	if (!layout->npieces || !layout->data_bytes) /* what stands there is another slot's */
 		return false;
-	*at = (struct bit_place){.byte = byte_of_pieces(layout, draw(&seed) % layout->data_bytes)};
-	at->bit = (unsigned)(draw(&seed) % 8);
+	*at = (struct bit_place){.byte = byte_of_pieces(layout, random_next(&seed) % layout->data_bytes)};
+	at->bit = (unsigned)(random_next(&seed) % 8);
 	uint8_t was = bytes[at->byte], is = was ^ (uint8_t)(1u << at->bit);
 	bytes[at->byte] = is;
 	return bytes[at->byte] == is;

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "frame/contact.h"
 #include "frame/output.h"
 #include "store/read/repo.h"
@@ -16,15 +17,6 @@
 #include <unistd.h>
 
 #define ASK_NS (5 * CLOCK_NS_PER_S)
-
-/* The next of a sequence that the seed determines (splitmix64). */
-static uint64_t draw(uint64_t *state)
-{
-	uint64_t x = *state += 0x9e3779b97f4a7c15ull;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
 
 /* Where the store is: as asked, or as the daemon says. */
 static int store_of(const struct fault_request *q, char path[PATH_MAX], struct err *err)
@@ -74,7 +66,7 @@ static int choose_file(const struct fault_request *q, const struct checkpoint *c
 		n += ck->nodes[i].nfiles;
 	if (!n)
 		return err_set(err, -ENOENT, "the checkpoint has no data files");
-	n = draw(random) % n;
+	n = random_next(random) % n;
 	for (uint32_t i = 0; i < ck->nnodes; n -= ck->nodes[i++].nfiles) {
 		if (n >= ck->nodes[i].nfiles)
 			continue;
@@ -108,8 +100,8 @@ static int flip_in(const char *path, uint64_t from, uint64_t *random, uint64_t *
 	}
 	if ((uint64_t)st.st_size <= from)
 		return err_set(err, -ENOENT, "%s has no data", path);
-	*at = from + draw(random) % ((uint64_t)st.st_size - from);
-	*bit = (unsigned)(draw(random) % 8);
+	*at = from + random_next(random) % ((uint64_t)st.st_size - from);
+	*bit = (unsigned)(random_next(random) % 8);
 	errno = 0;
 	int rc = flip(fd, *at, *bit);
 	return rc ? err_set(err, rc, "%s, byte %lu: %s", path, (unsigned long)*at, err_name(rc)) : 0;

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/number.h"
+#include "base/random.h"
 #include "config/value.h"
 #include "journal/ways.h"
 
@@ -27,13 +28,9 @@ static int wrong(const struct line *l, const char *what)
 	return err_set(l->err, -EINVAL, "%s:%u: %s", l->path, l->number, what);
 }
 
-/* splitmix64 */
 uint64_t campaign_file_draw(struct campaign_file *file)
 {
-	uint64_t x = file->random += 0x9e3779b97f4a7c15ull;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
+	return random_next(&file->random);
 }
 
 uint32_t campaign_file_each(const struct campaign_file *file)

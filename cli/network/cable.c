@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/random.h"
 
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -63,15 +64,6 @@ static int open_end(const char *device, int *fd, struct err *err)
 
 /* ---- the thread ---------------------------------------------------------------------------------------------------- */
 
-/* splitmix64 */
-static uint64_t draw(uint64_t *state)
-{
-	uint64_t x = *state += 0x9e3779b97f4a7c15ull;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
-
 static void keep(struct campaign_cable *c, int to, size_t len)
 {
 	struct frame *f = c->queued + len <= QUEUE_BYTES_MAX ? malloc(sizeof(*f) + len) : NULL;
@@ -91,7 +83,7 @@ static void take(struct campaign_cable *c, int from)
 		ssize_t n = recv(from, c->buffer, sizeof(c->buffer), 0);
 		if (n < 0)
 			return;
-		if (draw(&c->random) % 100 < c->percent)
+		if (random_next(&c->random) % 100 < c->percent)
 			c->lost++;
 		else if (c->delay_ns)
 			keep(c, to, (size_t)n);

@@ -1,5 +1,7 @@
 #include "plan/plan_sim.h"
 
+#include "base/random.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -36,14 +38,10 @@ struct world {
 	struct plan_sim out;
 };
 
-/* splitmix64, then (0, 1]. */
+/* In (0, 1]. */
 static double draw(struct world *w)
 {
-	uint64_t x = w->random += 0x9e3779b97f4a7c15ull;
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	x ^= x >> 31;
-	return ((double)(x >> 11) + 1) * 0x1p-53;
+	return ((double)(random_next(&w->random) >> 11) + 1) * 0x1p-53;
 }
 
 static double exponential(struct world *w, double mean)

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/random.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,14 +14,6 @@
 static _Atomic bool remembers;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of what is unsynced */
 static uint64_t instant;
-
-uint64_t draw_next(uint64_t *seed)
-{
-	uint64_t z = *seed += 0x9e3779b97f4a7c15;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
 
 void power_begin(struct disk_op *op)
 {
@@ -110,7 +103,7 @@ void power_cut(struct disk *d, uint64_t seed, struct power_losses *losses)
 	disk_settle(d, clock_deadline(SETTLE_NS));
 	pthread_mutex_lock(&lock);
 	atomic_store(&remembers, true); /* whoever begins something waits for the lock */
-	bool all = draw_next(&seed) % 2;
+	bool all = random_next(&seed) % 2;
 	files_lose(all, &seed, losses);
 	names_lose(all, &seed, losses);
 	forget();

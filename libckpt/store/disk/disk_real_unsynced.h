@@ -8,9 +8,6 @@
 
 #include <sys/stat.h>
 
-/* Draws numbers: the same seed, the same ones. */
-uint64_t draw_next(uint64_t *seed);
-
 /* What a file or a directory is, whatever its name. */
 struct place {
 	dev_t dev;

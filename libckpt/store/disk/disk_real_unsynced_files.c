@@ -1,6 +1,7 @@
 #include "store/disk/disk_real_unsynced.h"
 
 #include "base/cleanup.h"
+#include "base/random.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -166,7 +167,7 @@ static void lose_range(const struct file *f, struct range r, bool all, uint64_t 
 	losses->bytes += r.to - from;
 	for (uint64_t end; from < r.to; from = end) {
 		end = min_u64(from / piece * piece + piece, r.to);
-		if (!all && draw_next(seed) % 2)
+		if (!all && random_next(seed) % 2)
 			continue;
 		zero(f->fd, from, end);
 		losses->lost_bytes += end - from;
@@ -184,7 +185,7 @@ static void lose(const struct file *f, bool all, uint64_t *seed, struct power_lo
 	losses->files++;
 	for (unsigned i = 0; i < f->n; i++)
 		lose_range(f, f->ranges[i], all, seed, losses);
-	if ((uint64_t)st.st_size > f->safe && (all || draw_next(seed) % 2))
+	if ((uint64_t)st.st_size > f->safe && (all || random_next(seed) % 2))
 		(void)!ftruncate(f->fd, (off_t)f->safe);
 }
 

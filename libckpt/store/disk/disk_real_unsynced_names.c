@@ -1,6 +1,7 @@
 #include "store/disk/disk_real_unsynced.h"
 
 #include "base/cleanup.h"
+#include "base/random.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -297,7 +298,7 @@ static void lose(const struct dir *d, bool all, uint64_t *seed, struct power_los
 	uint64_t n = 0;
 	list_for(it, &d->changes)
 		n++;
-	uint64_t keep = all ? 0 : draw_next(seed) % (n + 1);
+	uint64_t keep = all ? 0 : random_next(seed) % (n + 1);
 	losses->names += n;
 	for (struct list *it = d->changes.prev; n > keep; it = it->prev, n--)
 		losses->lost_names += undo(d, list_entry(it, struct change, link));
