@@ -155,6 +155,11 @@ def _read(reader: Reader, wanted: Mapping[str, Saved]) -> dict[str, torch.Tensor
     return found
 
 
+def _is_file_name(name: str) -> bool:
+    """Whoever made the store has chosen it."""
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
+
+
 def _save(value: Any, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(value, path)
@@ -168,10 +173,12 @@ def write(reader: Reader, folder: Path) -> str:
     tree = contents.parts.get("optim")
     if not isinstance(tree, dict) or not {"counted", "groups", "states"} <= tree.keys():
         raise ValueError("this is no checkpoint of an engine of DeepSpeed: its part optim has other settings")
-    names = sorted({name.removeprefix("optim.").rpartition(".")[0] for name in contents.tensors if name.startswith("optim.")})
+    states = [name.removeprefix("optim.").rpartition(".") for name in contents.tensors if name.startswith("optim.")]
+    odd = [part for name, _, key in states for part in (name, key) if not _is_file_name(part)]
+    if odd:
+        raise ValueError(f"'{odd[0][:200]}' is no name of a parameter or of its state: it would be a path")
+    names = sorted({name for name, _, _ in states})
     step = _step(tree)
-    if odd := next((name for name in names if Path(name).name != name), None):
-        raise ValueError(f"{odd[:200]} is no name of a parameter: it would be a path")
     for name in names:
         prefix = f"optim.{name}."
         for key, t in _read(reader, {n: s for n, s in contents.tensors.items() if n.rpartition(".")[0] == prefix[:-1]}).items():

@@ -230,3 +230,15 @@ def test_what_is_no_engine_does_not_go_out_as_one(tmp_path, capsys):
     assert run(*store, "--to", tmp_path / "out", "--format", "deepspeed") == 1 and "no checkpoint of an engine" in capsys.readouterr().err
     assert run(*store, "--to", tmp_path / "out", "--format", "megatron", "--common", tmp_path / "file.pt") == 1
     assert not (tmp_path / "out").exists() and "Megatron-Core" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("odd", ["w.{}/mark", "...fp32", ".fp32", "a/b.fp32"])
+def test_names_in_a_hostile_store_are_no_paths(tmp_path, capsys, odd):
+    odd = odd.format(tmp_path)
+    optim = {"counted": {"global_steps": 1, "global_samples": 1, "skipped_steps": 0}, "groups": [{"lr": 0.5}], "states": [{"step": 1.0}]}
+    torch.save({"model": {"w": torch.zeros(2)}, "optim": optim | {odd: torch.zeros(2)}}, tmp_path / "file.pt")
+    store = ("--repo", tmp_path / "store", "--job", "j")
+    assert run(tmp_path / "file.pt", *store) == 0
+    before = sorted(tmp_path.iterdir())
+    assert run(*store, "--to", tmp_path / "out", "--format", "deepspeed") == 1
+    assert "it would be a path" in capsys.readouterr().err and sorted(tmp_path.iterdir()) == before
