@@ -194,7 +194,9 @@ def _():
 @case("ranks in different collectives are named at once, then the one that differs from most, and all go on in their processes")
 def _():
     document, err = play("mismatch:rank=1@step=60")
-    has(err, "mismatch: rank ", "in all_gather #", "in reduce_scatter #", "mismatch: rank 1 was in all_gather #", "; 3 ranks in reduce_scatter #")
+    has(err, "mismatch: rank ", "in all_gather #", "in reduce_scatter #", "mismatch: rank 1 was in all_gather #")
+    # A rank that the news calls away before it is there is late: two against one is the least.
+    equal(re.search(r"; [23] ranks in reduce_scatter #", err) is not None, True, err)
     equal(document["recoveries"][0]["back_ms"] < 10000, True, document)
 
 
