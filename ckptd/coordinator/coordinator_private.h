@@ -8,7 +8,7 @@
 #include "coordinator/straggling.h"
 #include "coordinator/tables.h"
 
-enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH };
+enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH, COORD_STEP_END };
 
 struct coord_node {
 	uint32_t ranks; /* 0: it does not take part */
@@ -62,6 +62,7 @@ enum coord_spill_state {
 	SPILL_DROP,  /* it has failed: first the directory is moved out of the way */
 	SPILL_CLEAR, /* then what was written is deleted */
 	SPILL_ENDED,
+	SPILL_STATE_END
 };
 
 struct coord_spill {
@@ -155,6 +156,10 @@ struct coord {
 	struct err undivided;                    /* in words */
 	struct list saves;                       /* struct coord_save, by (epoch, step) */
 };
+
+/* coordinator/states.c: the only places where these change; another transition than those of its tables is a defect. */
+void coord_set_restore(struct coord *c, enum coord_step state);
+void coord_set_spill(struct coord *c, enum coord_spill_state state);
 
 /* coordinator/orders.c. order: all but the name of the job. */
 void coord_order(struct coord *c, uint32_t node, struct peer_order *order);

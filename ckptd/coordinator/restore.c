@@ -29,6 +29,7 @@ void coord_restore_forget(struct coord *c)
 	coord_spill_interrupt(c);
 	candidates_clear(&c->restore.candidates);
 	free(c->restore.held);
+	coord_set_restore(c, COORD_IDLE);
 	c->restore = (struct coord_restore){0};
 	coord_each(c, n) c->nodes[n].restoring = c->nodes[n].answered = false;
 }
@@ -41,7 +42,7 @@ static bool runs(const struct coord *c, enum coord_step state, uint32_t epoch)
 
 static uint32_t begin(struct coord *c, enum coord_step state)
 {
-	c->restore.state = state;
+	coord_set_restore(c, state);
 	c->restore.waiting = 0;
 	c->restore.rc = 0;
 	coord_each(c, n)

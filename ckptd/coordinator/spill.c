@@ -32,7 +32,7 @@ void coord_spill_free(struct coord *c)
 static void end(struct coord *c)
 {
 	coord_spill_free(c);
-	c->spill.state = SPILL_ENDED;
+	coord_set_spill(c, SPILL_ENDED);
 	coord_saves_resume(c);
 }
 
@@ -65,7 +65,7 @@ bool coord_spill_interrupt(struct coord *c)
 {
 	bool looks = c->spill.state == SPILL_LOOK;
 	if (looks)
-		c->spill.state = SPILL_NONE;
+		coord_set_spill(c, SPILL_NONE);
 	return looks;
 }
 
@@ -85,7 +85,7 @@ static void order(struct coord *c, uint32_t owner, enum peer_spill_phase phase)
 
 static void begin(struct coord *c, enum coord_spill_state state)
 {
-	c->spill.state = state;
+	coord_set_spill(c, state);
 	c->spill.waiting = 0;
 	c->spill.asked_ns = clock_now();
 	each_owner(c, o)
@@ -125,7 +125,7 @@ static void fail(struct coord *c, int rc, const char *why)
 		order_end(c, PEER_SPILL_KEEP); /* nothing was written */
 		return;
 	}
-	r->state = SPILL_DROP;
+	coord_set_spill(c, SPILL_DROP);
 	c->orders->drop(c->orders->arg, r->as, rc, why);
 }
 
@@ -281,11 +281,12 @@ void coord_spill_begin(struct coord *c)
 	if (c->spill.state != SPILL_NONE && c->spill.state != SPILL_ENDED)
 		return;
 	if (c->persisting || c->restore.state != COORD_IDLE) {
-		c->spill.state = SPILL_NONE; /* it is yet to be done, also where another one has ended */
+		coord_set_spill(c, SPILL_NONE); /* it is yet to be done, also where another one has ended */
 		return;
 	}
+	coord_set_spill(c, SPILL_LOOK);
 	coord_spill_free(c);
-	c->spill = (struct coord_spill){.state = SPILL_LOOK};
+	c->spill = (struct coord_spill){.state = c->spill.state};
 	remember(c);
 	coord_look(c, UINT64_MAX);
 }
@@ -307,7 +308,7 @@ void coord_spill_give_up(struct coord *c)
 		return;
 	add_text(c, "what is in memory was not found out in time: it is lost");
 	log_warn("job %s: %s", c->job, c->spill.text);
-	c->spill.state = SPILL_ENDED;
+	coord_set_spill(c, SPILL_ENDED);
 	end_look(c);
 }
 
@@ -324,7 +325,7 @@ void coord_spill_choose(struct coord *c)
 {
 	struct coord_spill *r = &c->spill;
 	if (coord_saves_written(c)) {
-		r->state = SPILL_NONE;
+		coord_set_spill(c, SPILL_NONE);
 		end_look(c);
 		return;
 	}
@@ -375,7 +376,7 @@ static void seal(struct coord *c)
 		fail(c, rc, "no memory for the manifest");
 		return;
 	}
-	c->spill.state = SPILL_SEAL;
+	coord_set_spill(c, SPILL_SEAL);
 	c->orders->seal(c->orders->arg, c->spill.as, &manifest);
 }
 
@@ -389,7 +390,7 @@ static void all_answered(struct coord *c)
 			fail(c, rc, err.text);
 			return;
 		}
-		r->state = SPILL_MAKE;
+		coord_set_spill(c, SPILL_MAKE);
 		c->orders->make(c->orders->arg, r->as);
 	} else if (r->state == SPILL_WRITE) {
 		seal(c);

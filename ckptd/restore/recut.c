@@ -302,7 +302,7 @@ void recut_surveyed(struct restore *restore, const struct replica_surveyed *surv
 
 void recut_start(struct restore *restore)
 {
-	restore->state = RESTORE_RECUT;
+	restore_set_state(restore, RESTORE_RECUT);
 	restore->recut = restore->of.peers->replica ? calloc(1, sizeof(*restore->recut)) : NULL;
 	if (!restore->recut) {
 		restore_give_up(restore, -ENOMEM, "no memory to recover");

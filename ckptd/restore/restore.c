@@ -128,7 +128,7 @@ void restore_finish(struct restore *restore, const struct peer_choice *choice)
 		m.rank_blobs_absent[r] = lacks_blobs(rank.mem, restore->slots[r]);
 	}
 	saves_resume(restore->of.saves, choice->id);
-	restore->state = RESTORE_IDLE;
+	restore_set_state(restore, RESTORE_IDLE);
 	restore->count++;
 	restore->last = choice->id;
 	restore->last_source = choice->source;
@@ -149,7 +149,7 @@ void restore_finish(struct restore *restore, const struct peer_choice *choice)
 void restore_start(struct restore *restore, struct restore_work *w, enum restore_state state)
 {
 	restore->work = w;
-	restore->state = state;
+	restore_set_state(restore, state);
 	pool_submit(restore->of.runtime->pool, &w->work);
 }
 
@@ -157,7 +157,7 @@ void restore_start(struct restore *restore, struct restore_work *w, enum restore
 
 static void report(struct restore *restore, int rc, const char *text)
 {
-	restore->state = RESTORE_FETCHED;
+	restore_set_state(restore, RESTORE_FETCHED);
 	participant_fetched(restore->of.job, restore->bring.id, rc, restore->source, text);
 }
 
@@ -186,13 +186,15 @@ static bool try_own(struct restore *restore)
 
 static void descend(struct restore *restore)
 {
-	restore->state = RESTORE_CLAIM;
+	restore_set_state(restore, RESTORE_CLAIM);
 	restore_pump(restore);
 }
 
 void restore_fetch(struct restore *restore, const struct peer_restore_fetch *bring)
 {
 	uint32_t n = *restore->of.nlocal;
+	if (restore->state != RESTORE_FOUND && restore->state != RESTORE_FETCHED)
+		return; /* nobody has asked for it */
 	restore->bring = *bring;
 	restore_note_chosen(restore);
 	restore->saved_world = 0;
@@ -351,7 +353,7 @@ static void former_was_read(struct restore *restore, const struct restore_work *
 		restore_note_skipped(restore, UINT64_MAX, "memory: %s", w->err.text);
 		if (w->rc == -EBADMSG)
 			former_damaged(*restore->of.former, w->id);
-		restore->state = RESTORE_PEER;
+		restore_set_state(restore, RESTORE_PEER);
 		restore_peer_start(restore);
 	} else {
 		char text[2 * WIRE_TEXT_MAX];
@@ -435,7 +437,7 @@ static void claim_and_bring(struct restore *restore)
 	}
 	if (try_former(restore))
 		return;
-	restore->state = RESTORE_PEER;
+	restore_set_state(restore, RESTORE_PEER);
 	restore_peer_start(restore);
 }
 
@@ -457,7 +459,7 @@ void restore_pump(struct restore *restore)
 
 void restore_cancel(struct restore *restore)
 {
-	restore->state = RESTORE_IDLE;
+	restore_set_state(restore, RESTORE_IDLE);
 	restore->asked = false;
 	restore_end_claim(restore);
 }

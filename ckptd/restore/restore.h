@@ -45,7 +45,8 @@ enum restore_state {
 	RESTORE_PEER,
 	RESTORE_RECUT,
 	RESTORE_STORAGE,
-	RESTORE_FETCHED
+	RESTORE_FETCHED,
+	RESTORE_STATE_END
 };
 
 /* A rank of the job on this node, as it is now. */

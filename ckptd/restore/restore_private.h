@@ -1,5 +1,6 @@
 /* The parts of a restore, for these alone:
  *	restore.c           the loop's side: from where the part of each rank is taken
+ *	restore_state.c     which state follows which
  *	restore_report.c    what this node has, as it reports it to the coordinator
  *	restore_peer.c      what is fetched from other nodes
  *	recut.c             what memory has of another world
@@ -48,6 +49,8 @@ void restore_run(struct work *work);
 /* NULL: no memory. It has what the restore has, slots and all. */
 struct restore_work *restore_work_new(struct restore *restore, enum restore_task task);
 void restore_work_free(struct restore_work *w);
+/* The only place where the state changes; another transition than those of its table is a defect. */
+void restore_set_state(struct restore *restore, enum restore_state state);
 void restore_start(struct restore *restore, struct restore_work *w, enum restore_state state);
 /* Looks at storage; then tells the coordinator of all that there is. */
 void restore_scan(struct restore *restore);

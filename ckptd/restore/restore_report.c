@@ -57,7 +57,7 @@ void restore_report_found(struct restore *restore, const struct peer_restore_can
 			all.stored[all.nstored++] = found->stored[i];
 		else
 			all.others = true;
-	restore->state = RESTORE_FOUND;
+	restore_set_state(restore, RESTORE_FOUND);
 	participant_found(restore->of.job, &all);
 }
 

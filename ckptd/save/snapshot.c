@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/log.h"
+#include "base/transitions.h"
 #include "save/saves.h"
 #include "save/snapshot_digest.h"
 
@@ -21,25 +22,23 @@ static const char *const state_names[SNAPSHOT_STATE_END] = {
 	[SNAPSHOT_DURABLE] = "durable", [SNAPSHOT_VERIFIED] = "verified", [SNAPSHOT_FAILED] = "failed",
 };
 
-static const uint8_t allowed[SNAPSHOT_STATE_END] = {
+static const uint32_t next_states[SNAPSHOT_STATE_END] = {
 	[SNAPSHOT_OPEN] = 1 << SNAPSHOT_COPIED | 1 << SNAPSHOT_FAILED,
 	[SNAPSHOT_COPIED] = 1 << SNAPSHOT_CAPTURED | 1 << SNAPSHOT_FAILED,
 	[SNAPSHOT_CAPTURED] = 1 << SNAPSHOT_DURABLE,
 	[SNAPSHOT_DURABLE] = 1 << SNAPSHOT_VERIFIED,
 };
 
+static const struct transitions transitions = {"snapshot", state_names, next_states, SNAPSHOT_STATE_END};
+
 const char *snapshot_state_name(enum snapshot_state state)
 {
-	return state > 0 && state < SNAPSHOT_STATE_END ? state_names[state] : "?";
+	return transitions_name(&transitions, state);
 }
 
 void snapshot_set_state(struct snapshot *s, enum snapshot_state state)
 {
-	if (!(allowed[s->state] & 1 << state)) {
-		log_error("step %lu: illegal transition %s to %s", (unsigned long)s->id.step,
-			  snapshot_state_name(s->state), snapshot_state_name(state));
-		abort();
-	}
+	transitions_check(&transitions, s->state, state);
 	s->state = state;
 	log_debug("step %lu epoch %u: %s", (unsigned long)s->id.step, s->id.epoch, snapshot_state_name(state));
 	failpoint("snapshot.state", NULL);

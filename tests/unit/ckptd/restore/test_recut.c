@@ -149,6 +149,7 @@ static void run_work(void)
 
 static void begin(void)
 {
+	job.restore.state = RESTORE_FOUND;
 	restore_fetch(&job.restore, &(struct peer_restore_fetch){.id = kept, .world = MAKER_WORLD, .recut = true});
 	run_work();
 }

@@ -97,6 +97,7 @@ TestSuite(restore_bring, .init = setup_filled, .fini = teardown_filled, .timeout
 
 static void fetch(void)
 {
+	job.restore.state = RESTORE_FOUND;
 	restore_fetch(&job.restore, &(struct peer_restore_fetch){.id = kept});
 }
 
@@ -192,6 +193,13 @@ Test(restore_bring, what_is_damaged_in_memory_is_passed_over_and_not_offered_aga
 	cr_expect(!used(0) && !used(1), "what it was to be brought into is free");
 }
 
+Test(restore_bring, what_nobody_has_asked_for_is_not_brought)
+{
+	restore_fetch(&job.restore, &(struct peer_restore_fetch){.id = kept});
+	cr_expect_eq(job.restore.state, RESTORE_IDLE);
+	cr_expect(!job.restore.work && !job.restore.bring.id.step);
+}
+
 Test(restore_bring, a_recovery_that_was_given_up_reports_nothing)
 {
 	fetch();
@@ -245,6 +253,7 @@ Test(restore_bring, what_was_passed_over_gives_its_slots_to_the_next_choice)
 	for (uint32_t r = 0; r < job.nlocal; r++)
 		while (memory_claim(made.mem[r], older) >= 0)
 			;
+	job.restore.state = RESTORE_FOUND;
 	restore_fetch(&job.restore, &(struct peer_restore_fetch){.id = older});
 	cr_assert_eq(job.restore.state, RESTORE_CLAIM);
 	for (int tick = 0; tick < 2; tick++) {
