@@ -240,7 +240,7 @@ static bool is_to_end(struct server *s)
 /* Nothing else can begin before it is known which node this is. */
 static int join(struct server *s, struct err *err)
 {
-	/* Another one of this name may hold its lease (control/members.c). */
+	/* Another one of this name may hold its lease (control/election/members.c). */
 	uint64_t wait_ms = JOIN_MS + 3 * s->daemon.runtime.config.registry_lease_ms,
 		 deadline = clock_deadline(wait_ms * CLOCK_NS_PER_MS);
 	struct err what = {{0}};

@@ -52,7 +52,7 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 		rc = disk_new(d->runtime.config.store, &d->storage.disk, &d->storage.root, err);
 	if (rc || !d->runtime.config.store)
 		return rc;
-	/* The daemons of a cluster share it, each job of it belongs to one (control/directory_lock.h); one in no cluster has it alone. */
+	/* The daemons of a cluster share it, each job of it belongs to one (control/record/directory_lock.h); one in no cluster has it alone. */
 	*lock = (d->peers.roster ? disk_share : disk_lock)(d->storage.disk, d->storage.root, REPO_LOCK);
 	if (*lock == -EWOULDBLOCK)
 		return err_set(err, *lock, "another ckptd%s has the store %s (it holds %s/%s)",

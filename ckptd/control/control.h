@@ -35,15 +35,15 @@ struct control {
 	struct members *members;     /* NULL: the roster is a file, or there is none */
 	uint64_t node_record_ns;     /* our record in it is not written again before; UINT64_MAX: it is being written */
 	struct set_aside_file *set_aside_file; /* NULL: their failures are in the registry, or are not kept */
-	struct set_aside *set_aside;           /* nodes to which others are preferred (control/set_aside.h) */
+	struct set_aside *set_aside;           /* nodes to which others are preferred (control/lemon/set_aside.h) */
 	struct list hosts;                     /* of the jobs that are coordinated here */
 	struct membership *memberships;        /* of those among them whose world may change */
 	struct membership_past *past_memberships;
 	struct epochs_record *records;            /* on their way, the oldest first */
 	struct repeat refusals[CONTROL_REFUSALS]; /* of nodes whose jobs cannot be coordinated here */
-	struct reach_question *questions;         /* of other nodes: whom does this one reach (control/reach.h) */
-	uint64_t reach_numbers;                   /* of such questions, so far */
-	uint64_t hand_overs;                      /* by this node, so far (control/hand_over.h) */
+	struct reach_question *questions; /* of other nodes: whom does this one reach (control/election/reach.h) */
+	uint64_t reach_numbers;           /* of such questions, so far */
+	uint64_t hand_overs;              /* by this node, so far (control/election/hand_over.h) */
 };
 
 #endif

@@ -6,15 +6,15 @@
 #define CKPTD_CONTROL_ROOM_H
 
 #include "control/control.h"
-#include "control/coordinator_halt.h"
-#include "control/coordinator_host.h"
-#include "control/directory_lock.h"
-#include "control/election.h"
-#include "control/hand_over.h"
-#include "control/members.h"
-#include "control/membership.h"
-#include "control/node_record.h"
-#include "control/reach.h"
-#include "control/set_aside.h"
+#include "control/election/election.h"
+#include "control/election/hand_over.h"
+#include "control/election/members.h"
+#include "control/election/node_record.h"
+#include "control/election/reach.h"
+#include "control/host/coordinator_halt.h"
+#include "control/host/coordinator_host.h"
+#include "control/lemon/set_aside.h"
+#include "control/membership/membership.h"
+#include "control/record/directory_lock.h"
 
 #endif

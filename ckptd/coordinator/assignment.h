@@ -47,7 +47,7 @@ struct assignment_node {
 	uint32_t lost;   /* of them, while a plan is made: those whose process is */
 	bool spare;
 	bool leaving; /* the next plan does without it */
-	bool avoided; /* others are preferred to it (control/set_aside.h) */
+	bool avoided; /* others are preferred to it (control/lemon/set_aside.h) */
 	bool awaited; /* it has ranks by a plan that was recalled, and has yet to say which of them it keeps */
 };
 

@@ -66,7 +66,7 @@ struct coord_survey {
 	size_t n;
 	uint32_t unheard; /* nodes that are not there, or have not answered, by name */
 	char names[64];
-	bool planned; /* the job goes on by a plan: whoever comes registers what was saved (control/membership.h) */
+	bool planned; /* the job goes on by a plan: whoever comes registers what was saved (control/membership/membership.h) */
 	bool parted; /* ranks share a node with others than before, after all that could be brought to storage was: the rest is given up */
 };
 
@@ -143,7 +143,7 @@ bool coord_has_finished(const struct coord *c, uint32_t node);
  * have copied when the epoch is raised fails everywhere: what a rank copies after another one has left the collectives is
  * garbage, however complete it looks. REACHED: the node's part of a save has come to LEVEL_CAPTURED, REPLICATED or
  * VERIFIED. Again and again does no harm. REPLICA_DIGESTS: what the node's ranks hold alike with others, before its part
- * has reached LEVEL_CAPTURED. COMPARED: what was asked where it differs (coordinator/divergence.h). UNCOPIED: copies of
+ * has reached LEVEL_CAPTURED. COMPARED: what was asked where it differs (coordinator/save/divergence.h). UNCOPIED: copies of
  * the node's part could not be made. Should they be after all (REACHED) before others are ordered, it is not too late.
  * READY, SKIPPED: the node of rank 0 decides what is written, and in which order (save/save_policy.h): its turn has come,
  * or it stays in memory. What has stayed may still have its turn later.

@@ -3,10 +3,10 @@
 #define CKPTD_COORDINATOR_COORDINATOR_PRIVATE_H
 
 #include "coordinator/coordinator.h"
-#include "coordinator/node_holdings.h"
-#include "coordinator/restore_candidates.h"
-#include "coordinator/straggling.h"
+#include "coordinator/restore/restore_candidates.h"
+#include "coordinator/save/node_holdings.h"
 #include "coordinator/tables.h"
+#include "coordinator/watch/straggling.h"
 
 enum coord_step { COORD_IDLE = 0, COORD_LOOK, COORD_FETCH, COORD_STEP_END };
 
@@ -17,7 +17,7 @@ struct coord_node {
 	bool finished;  /* they have said goodbye and ended: until they are needed again */
 	bool joining, restoring;
 	bool shares_known, parts_known;
-	bool silent;                   /* its ranks are (coordinator/standstill.c) */
+	bool silent;                   /* its ranks are (coordinator/watch/standstill.c) */
 	bool schedule_heard;           /* it has said what it has, since this coordinator asks */
 	struct job_blobs blobs;        /* of each of its ranks that wait to enter */
 	bool goes_on;                  /* then: somebody there has been in an epoch */
@@ -43,7 +43,7 @@ struct coord_restore {
 	bool others;      /* the job has saved something, which is not what is wanted */
 	uint32_t unheard; /* nodes that may hold copies, by name */
 	char names[64];
-	struct coord_held *held; /* what the survey has found, of all worlds (coordinator/other_world.h) */
+	struct coord_held *held; /* what the survey has found, of all worlds (coordinator/restore/other_world.h) */
 	size_t nheld;
 	uint32_t recut; /* the world of which the choice is cut anew; 0: it is of the ranks themselves */
 	int storage_rc; /* the store could not be read */
@@ -51,7 +51,7 @@ struct coord_restore {
 	char text[WIRE_TEXT_MAX];
 };
 
-/* What is in memory only is brought to storage before the world changes (coordinator/spill.c). */
+/* What is in memory only is brought to storage before the world changes (coordinator/restore/spill.c). */
 enum coord_spill_state {
 	SPILL_NONE = 0,
 	SPILL_LOOK,   /* what there is, as for a restore */
@@ -91,14 +91,14 @@ struct coord_copy {
 	bool showing; /* nobody is to give it up for the next one before all have been told; what the first one answers must wait */
 };
 
-/* Which steps are saved (coordinator/schedule.c). */
+/* Which steps are saved (coordinator/save/schedule.c). */
 struct coord_schedule {
 	uint32_t epoch;       /* that this is of */
 	bool known;           /* nobody has told of a later one; else not all nodes have said what they have */
 	struct schedule last; /* that was told; number 0: none */
 };
 
-/* Whether all ranks stand still, and who the others wait for (coordinator/standstill.c). */
+/* Whether all ranks stand still, and who the others wait for (coordinator/watch/standstill.c). */
 struct coord_standstill {
 	uint32_t silent;     /* ranks of the nodes whose ranks are */
 	struct suspect *all; /* by rank: of nodes that are silent, as was reported last; NULL: none was yet */
@@ -227,7 +227,7 @@ void coord_standstill_forget(struct coord *c);
 
 void coord_pace(struct coord *c, struct coord_from from, const struct peer_pace *m);
 
-/* coordinator/finish.c, coordinator/shared_files.c: what is counted of nodes. */
+/* coordinator/finish.c, coordinator/save/shared_files.c: what is counted of nodes. */
 void coord_set_finished(struct coord *c, uint32_t node, bool finished);
 void coord_set_informed(struct coord *c, uint32_t node, bool informed);
 /* The node has so many from now on; what it has said of others is undone. */
@@ -237,14 +237,16 @@ void coord_finishes(struct coord *c);
 /* False: of another epoch, counted. */
 bool coord_current(struct coord *c, struct coord_from from);
 void coord_raise(struct coord *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The epoch has moved on, or a node has gone: what ran is not answered any more (coordinator/restore.c, coordinator/save.c). */
+/* The epoch has moved on, or a node has gone: what ran is not answered any more (coordinator/restore/restore.c,
+ * coordinator/save/save.c). */
 void coord_restore_forget(struct coord *c);
 /* It has become durable. */
 void coord_restore_stored(struct coord *c, struct step_id id);
 void coord_saves_poison(struct coord *c);
 /* Those whose directory is there are ordered to be written, now that the parts are known. */
 void coord_saves_write(struct coord *c);
-/* coordinator/shared_files.c: whether it is known who writes which part; it is not any more, since another node joins or one has gone. */
+/* coordinator/save/shared_files.c: whether it is known who writes which part; it is not any more, since another node joins
+ * or one has gone. */
 bool coord_parts_known(struct coord *c);
 void coord_parts_forget(struct coord *c);
 /* Some ranks hold something alike; or nobody has said that they do not. */
@@ -261,7 +263,7 @@ void coord_saves_leave(struct coord *c, uint32_t node);
 void coord_saves_free(struct coord *c);
 struct step_id coord_newest_captured(const struct coord *c); /* epoch 0: none */
 void coord_show_replicated(struct coord *c, struct step_id id);
-/* Copies of a save are wanted; of the next one, if it is time for that; of none any more (coordinator/copy.c). */
+/* Copies of a save are wanted; of the next one, if it is time for that; of none any more (coordinator/save/copy.c). */
 void coord_copy_begin(struct coord *c, struct step_id id);
 /* All ranks have restored it: the first copies of their epoch. */
 void coord_copy_restored(struct coord *c, struct step_id id);
@@ -279,14 +281,14 @@ void coord_tell_other_gap(struct coord *c);
 void coord_add_why(char *why, const char *text);
 struct coord_survey coord_held_of(const struct coord_restore *r);
 
-/* coordinator/skipped_saves.c: some rank has no part of it, and never will. */
+/* coordinator/save/skipped_saves.c: some rank has no part of it, and never will. */
 bool coord_was_left_out(const struct coord *c, struct step_id id);
 
-/* coordinator/manifest.c */
+/* coordinator/save/manifest.c */
 /* parts: by node; those without a name have none. */
 int coord_manifest(const struct coord *c, struct step_id id, const struct peer_part *parts, struct wbuf *out);
 
-/* coordinator/spill.c */
+/* coordinator/restore/spill.c */
 /* Which node has which rank, as the nodes that have them say, and those that hold copies: no node may have told this
  * incarnation of the coordinator. */
 void coord_spill_hear(struct coord *c, uint32_t node, const struct peer_restore_candidates *found);

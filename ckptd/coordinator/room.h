@@ -8,6 +8,6 @@
 
 #include "coordinator/assignment.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/straggling.h"
+#include "coordinator/watch/straggling.h"
 
 #endif

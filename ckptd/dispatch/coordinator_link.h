@@ -1,5 +1,5 @@
 /* The way of a job that is spread over nodes to its coordinator comes and goes: with the session, and with who
- * coordinates it (control/election.h). */
+ * coordinates it (control/election/election.h). */
 #ifndef CKPTD_DISPATCH_COORDINATOR_LINK_H
 #define CKPTD_DISPATCH_COORDINATOR_LINK_H
 

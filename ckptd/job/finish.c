@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "job/barriers.h"
 #include "job/job.h"
 #include "job/participation.h"
+#include "job/rank/barriers.h"
 #include "job/resize.h"
 #include "participant/room.h"
 

@@ -1,5 +1,5 @@
 /* Halt: a job is asked to make a last checkpoint and to end: at once, after its next checkpoint, or in time for an
- * appointment. On several nodes the coordinator is asked, puts it on record (control/coordinator_halt.h) and tells all of
+ * appointment. On several nodes the coordinator is asked, puts it on record (control/host/coordinator_halt.h) and tells all of
  * them, under a number. The first node for which it is time says so to the coordinator. Without a record each node says
  * to each coordinator what it knows, so that it outlives all but the last of them. No node does anything about it while
  * it has no coordinator, since it would not hear that it was taken back. */

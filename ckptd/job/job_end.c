@@ -5,11 +5,11 @@
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "job/apart.h"
-#include "job/barriers.h"
-#include "job/job_former.h"
 #include "job/jobs.h"
 #include "job/participation.h"
-#include "job/rank.h"
+#include "job/rank/barriers.h"
+#include "job/rank/job_former.h"
+#include "job/rank/rank.h"
 #include "participant/room.h"
 
 /* ---- end -------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* Resize: a job goes on with another world; this node's part of it.
  *
  * The launcher of a job whose world may change says how many processes it has, and which ranks it keeps alive (OFFER).
- * The offer goes to the daemon that coordinates the job (control/membership.h). From there comes which ranks this node
+ * The offer goes to the daemon that coordinates the job (control/membership/membership.h). From there comes which ranks this node
  * has (PLAN), at first and whenever that changes:
  *
  *   WAITING (no ranks: a spare, or nothing is planned yet) ── PLAN ──► AT WORK

@@ -1,8 +1,8 @@
 #include "job/restoring.h"
 
 #include "base/cleanup.h"
-#include "job/barriers.h"
 #include "job/job.h"
+#include "job/rank/barriers.h"
 #include "replication/room.h"
 
 static struct restored_rank rank_of(const struct job *job, uint32_t index)

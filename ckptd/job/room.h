@@ -7,18 +7,18 @@
 #ifndef CKPTD_JOB_ROOM_H
 #define CKPTD_JOB_ROOM_H
 
-#include "job/barriers.h"
 #include "job/halt.h"
-#include "job/interval.h"
 #include "job/job.h"
 #include "job/jobs.h"
-#include "job/keeping.h"
-#include "job/loss_watch.h"
+#include "job/monitor/interval.h"
+#include "job/monitor/loss_watch.h"
+#include "job/monitor/standstill.h"
+#include "job/monitor/straggler_watch.h"
 #include "job/participation.h"
-#include "job/prefault.h"
+#include "job/rank/barriers.h"
+#include "job/rank/keeping.h"
+#include "job/rank/prefault.h"
 #include "job/recovery_notes.h"
 #include "job/spill.h"
-#include "job/standstill.h"
-#include "job/straggler_watch.h"
 
 #endif

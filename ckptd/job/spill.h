@@ -1,6 +1,6 @@
 /* Spill: this node's part in bringing to storage what is only in memory, before the world changes. It brings the newest
  * snapshot of the ranks of one node, which may be lost. It takes that out of the slots of this node's own ranks, or out
- * of the copies that it holds. The coordinator says which, and under which name it is written (coordinator/spill.c).
+ * of the copies that it holds. The coordinator says which, and under which name it is written (coordinator/restore/spill.c).
  *
  *   (GATHER) GATHERING ── every part stands here; what is lacking is fetched ──► CHECKING (worker: the digests) ──► GATHERED, said
  *   (WRITE)  ──► WRITING, an ordinary commit (checkpoint/node_part.h) ── PREPARED, said

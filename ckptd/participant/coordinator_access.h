@@ -1,5 +1,5 @@
 /* What a node needs to know of coordinators: where that of a job is, and those in its own daemon. They stand above:
- * control/election_access.c and control/coordinator_host.c have these functions. */
+ * control/election/election_access.c and control/host/coordinator_host.c have these functions. */
 #ifndef CKPTD_PARTICIPANT_COORDINATOR_ACCESS_H
 #define CKPTD_PARTICIPANT_COORDINATOR_ACCESS_H
 

@@ -1,5 +1,5 @@
 /* Participant: a job's place at its coordinator (coordinator/coordinator.h): what this node reports to it, and what it
- * orders, done on this node. Where the coordinator is, is control/coordinator_host.h's business. While it cannot be
+ * orders, done on this node. Where the coordinator is, is control/host/coordinator_host.h's business. While it cannot be
  * reached nothing is reported; when it can again, the node joins anew and says what still holds (job/participation.h). */
 #ifndef CKPTD_PARTICIPANT_PARTICIPANT_H
 #define CKPTD_PARTICIPANT_PARTICIPANT_H

@@ -8,7 +8,7 @@
  *     ──► return: ranks come that fit them after all, and take them back as their arenas
  *
  * A job may have several: ranks that came after the first ones, and could not use what these had left, may have saved and
- * died, too. What is in them counts as memory in use. What a job does with them is in job/job_former.h. Belongs to the
+ * died, too. What is in them counts as memory in use. What a job does with them is in job/rank/job_former.h. Belongs to the
  * loop's thread. */
 #ifndef CKPTD_RESTORE_FORMER_H
 #define CKPTD_RESTORE_FORMER_H

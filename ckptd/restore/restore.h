@@ -1,4 +1,4 @@
-/* Restore: this node's part in a restore. The coordinator chooses the step (coordinator/restore.c). This node brings it
+/* Restore: this node's part in a restore. The coordinator chooses the step (coordinator/restore/restore.c). This node brings it
  * into slots of its ranks: out of its own memory, from nodes that hold copies, from storage. Each source is verified by
  * digest before it is used, and the reason for each source that is passed over is kept.
  *

@@ -1,5 +1,5 @@
 /* Replica digests: what the ranks of this node hold of replicated tensors in one snapshot, so that the coordinator can
- * compare it with what others hold (coordinator/divergence.h). The digests come out of the arenas, as the ranks left them
+ * compare it with what others hold (coordinator/save/divergence.h). The digests come out of the arenas, as the ranks left them
  * there (format/arena/witness.h): a rank that lies about its own, or writes over them, is one that deviates. A rank that
  * left none is not compared. */
 #ifndef CKPTD_SAVE_REPLICA_DIGESTS_H

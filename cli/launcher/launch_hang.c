@@ -1,4 +1,4 @@
-/* Kills the rank for which the others wait: the one that the daemon names (ckptd/job/standstill.h), else who of those here is to blame
+/* Kills the rank for which the others wait: the one that the daemon names (ckptd/job/monitor/standstill.h), else who of those here is to blame
  * (format/arena/culprit.h). */
 #include "launcher/launch.h"
 

@@ -1,7 +1,7 @@
 #include "drill.h"
 
 #include "base/clock.h"
-#include "control/coordinator_host.h"
+#include "control/host/coordinator_host.h"
 #include "runtime/workers.h"
 #include "store/disk/disk.h"
 

@@ -1,6 +1,6 @@
 /* What must hold in a fleet, whatever happens (test_cluster.c numbers it). */
 #include "base/clock.h"
-#include "control/coordinator_host.h"
+#include "control/host/coordinator_host.h"
 #include "fleet.h"
 #include "net_sim.h"
 #include "replication/replication.h"

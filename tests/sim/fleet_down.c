@@ -1,9 +1,9 @@
 /* How daemons and nodes come to their end. */
 #include "base/clock.h"
-#include "control/coordinator_host.h"
+#include "control/host/coordinator_host.h"
 #include "dispatch/peer_dispatch.h"
 #include "fleet.h"
-#include "job/prefault.h"
+#include "job/rank/prefault.h"
 #include "job/spill.h"
 #include "net_sim.h"
 #include "registry_sim.h"

@@ -1,7 +1,7 @@
 /* Drains of an elastic job: what was on record once holds under each coordinator, until something else is asked, or the job begins anew. */
 #include "base/clock.h"
-#include "control/coordinator_host.h"
-#include "control/membership.h"
+#include "control/host/coordinator_host.h"
+#include "control/membership/membership.h"
 #include "coordinator/assignment.h"
 #include "fleet.h"
 

@@ -1,6 +1,6 @@
 /* Jobs whose world changes: how they begin, and what happens to their nodes and launchers. */
 #include "base/clock.h"
-#include "control/membership.h"
+#include "control/membership/membership.h"
 #include "fleet.h"
 #include "net_sim.h"
 

@@ -2,8 +2,8 @@
  * begins it anew, although the coordinator's daemon may die when that is on record, before it has told any node of it, or when it has told some. Then the next job of that
  * name begins. */
 #include "base/clock.h"
-#include "control/coordinator_host.h"
-#include "control/membership.h"
+#include "control/host/coordinator_host.h"
+#include "control/membership/membership.h"
 #include "fleet.h"
 #include "net_sim.h"
 

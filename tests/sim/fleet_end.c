@@ -1,7 +1,7 @@
 /* The end of a job whose world is fixed: its ranks finish, those of some nodes before those of others. A launcher whose ranks have all finished
  * stays (cli/launcher/launch_stay.c), until its daemon says that nothing is needed of it any more, or is gone. */
 #include "base/clock.h"
-#include "control/coordinator_host.h"
+#include "control/host/coordinator_host.h"
 #include "fleet.h"
 #include "net_sim.h"
 #include "registry_sim.h"

@@ -2,8 +2,8 @@
  * who begin when nobody is left. It is asked to end at a time that does not come, again and again, and that is taken back. Some jobs die as one, with their coordinator
  * or a moment after it. */
 #include "base/clock.h"
-#include "control/coordinator_host_private.h"
-#include "control/epoch_record.h"
+#include "control/host/coordinator_host_private.h"
+#include "control/record/epoch_record.h"
 #include "fleet.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* The launchers of an elastic job: what `ckpt run --min-ranks` does on each node, as in cli/launcher/launch_world.c, launch_ranks.c and
  * launch_daemon.c. */
 #include "base/clock.h"
-#include "control/membership.h"
+#include "control/membership/membership.h"
 #include "coordinator/assignment.h"
 #include "fleet.h"
 

@@ -1,7 +1,7 @@
 /* Nodes that an operator removes from an open roster: one that is lost for good, one whose daemon has ended for a while, or one that runs and does not reach the registry.
  * Each comes back, and joins anew, under a number that no node had before. All is drawn from a stream of its own. */
 #include "base/clock.h"
-#include "control/members.h"
+#include "control/election/members.h"
 #include "fleet.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* What happens to the registry of a fleet, and to its nodes there. All is drawn from a stream of its own, so that what else happens in a seed does not depend on it. */
 #include "base/clock.h"
-#include "control/coordinator_host.h"
-#include "control/election.h"
-#include "control/membership.h"
+#include "control/election/election.h"
+#include "control/host/coordinator_host.h"
+#include "control/membership/membership.h"
 #include "coordinator/assignment.h"
 #include "fleet.h"
 #include "format/files/marks.h"

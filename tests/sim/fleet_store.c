@@ -1,6 +1,6 @@
 /* What the nodes of a fleet write in their store, looked at while they do it, and as a whole. */
 #include "base/cleanup.h"
-#include "control/directory_lock.h"
+#include "control/record/directory_lock.h"
 #include "disk_image.h"
 #include "fleet.h"
 #include "format/files/sidecar.h"

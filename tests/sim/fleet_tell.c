@@ -1,6 +1,6 @@
 /* For who looks for the cause of a failure: what everybody is at. */
-#include "control/coordinator_host.h"
-#include "control/membership.h"
+#include "control/host/coordinator_host.h"
+#include "control/membership/membership.h"
 #include "coordinator/assignment.h"
 #include "fleet.h"
 #include "replication/replication.h"

@@ -147,7 +147,8 @@ static void made(struct directory *s)
 
 static void sealed(struct directory *s)
 {
-	durable = durable || stands(s); /* nobody hears who does not coordinate any more (control/coordinator_host.h) */
+	durable = durable ||
+		  stands(s); /* nobody hears who does not coordinate any more (control/host/coordinator_host.h) */
 }
 
 static void failed(struct directory *s)

@@ -5,9 +5,9 @@
  * Usage: sim_hand_over [FIRST [COUNT]]; CKPT_NIGHTLY=1 runs more. CKPT_SIM_TRACE=1 tells what happens, CKPT_LOG=debug what daemons say of it. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/election.h"
-#include "control/hand_over.h"
-#include "control/reach.h"
+#include "control/election/election.h"
+#include "control/election/hand_over.h"
+#include "control/election/reach.h"
 #include "fleet.h"
 #include "format/message/peer_reach.h"
 #include "net_sim.h"

@@ -4,7 +4,7 @@
  * with the coordinator end at any time with what is in flight, the coordinator dies and is started again.
  *
  * What stands for what
- *   Coordinator  ckptd/coordinator/coordinator.c, restore.c, copy.c with its host (ckptd/control/coordinator_host.c): raises the epoch, records it (epoch_record.c) before anybody is told, lets all
+ *   Coordinator  ckptd/coordinator/coordinator.c, restore.c, copy.c with its host (ckptd/control/host/coordinator_host.c): raises the epoch, records it (epoch_record.c) before anybody is told, lets all
  *                enter at once, chooses what is restored (restore_candidates.c), shows levels, orders copies of one snapshot at a time. LOOK and the survey of
  *                copies are one step with the entry: between them nothing changes but by a loss, which raises the epoch.
  *   Peer(n)      the coordinator's side of its session with a node: what it makes of a report, and of the end of the session.

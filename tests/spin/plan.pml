@@ -3,7 +3,7 @@
  *
  * What stands for what
  *   Registry   jobs/JOB/epoch, as far as it says the plan. What is asked of it is applied at any time later, or never.
- *   Daemon(d)  ckptd/control/membership_record.c, membership_plan.c, coordinator_orders.c and epoch_record.c. Each plan that it decides differs from all others.
+ *   Daemon(d)  ckptd/control/membership/membership_record.c, membership_plan.c, coordinator_orders.c and epoch_record.c. Each plan that it decides differs from all others.
  *   Node(n)    ckptd/job/resize.c: it follows a plan of a later number than that which it follows. What was sent to it before the coordinator was lost arrives, or does not. */
 
 #ifndef MUTANT

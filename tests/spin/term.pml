@@ -4,7 +4,7 @@
  * What stands for what
  *   Etcd       the registry: the record jobs/JOB/coordinator under the lease of who made it, created in the revision that is the term, and
  *              jobs/JOB/epoch. What is asked of it is applied at any time later.
- *   Daemon(d)  ckptd/control/election.c, hand_over.c, coordinator_host.c, epoch_record.c, ckptd/coordinator/resume.c,
+ *   Daemon(d)  ckptd/control/election/election.c, hand_over.c, coordinator_host.c, epoch_record.c, ckptd/coordinator/resume.c,
  *              ckptd/checkpoint/directory.c and ckptd/registry/lease.c. It may hand the job over at any time: then it asks for its record to be deleted, and
  *              anybody may be elected, since who comes first by jobs/JOB/heir may be lost. It believes in its lease by its own clock, which is at its end before etcd's is. A daemon that is
  *              stopped is one that takes no step for long: what it does in one step was asked of the clock in that step, and what it has

@@ -119,8 +119,8 @@ PLANTED = {
     "ckptd/save/saves_private.h": '#include "saves.h"\n',
     "ckptd/save/copies.c": '#include "job/job.h"\n#include "daemon.h"\n',
     "ckptd/save/saves.c": '#include "saves_private.h"\n#include "job/job.h"\n#include "job/room.h"\n#include "base/err.h"\n',
-    "ckptd/job/barriers.h": "",
-    "ckptd/job/barriers.c": '#include "save/saves_private.h"\n#include "../save/saves.h"\n#include "../control/room.h"\n',
+    "ckptd/job/rank/barriers.h": "",
+    "ckptd/job/rank/barriers.c": '#include "save/saves_private.h"\n#include "../../save/saves.h"\n#include "../../control/room.h"\n',
     "ckptd/control/room.h": "",
     "ckptd/runtime/room.h": "",
     "ckptd/runtime/loop.h": "",
@@ -131,8 +131,8 @@ EXPECTED = ["ckptd/main.c:3: save/saves_private.h is private", "ckptd/job/job.h:
             "ckptd/save/saves.h:2: runtime/loop.h is private",
             "ckptd/save/saves.c:2: save/ may not include job/job.h", "ckptd/save/saves.c:3: save/ may not include job/room.h",
             "ckptd/save/copies.c:1: save/ may not include job/job.h", "ckptd/save/copies.c:2: save/ may not include daemon.h",
-            "ckptd/job/barriers.c:1: save/saves_private.h is private", "ckptd/job/barriers.c:2: save/saves.h is private",
-            "ckptd/job/barriers.c:3: job/ may not include control/room.h", "ckptd/runtime/loop.c:1: runtime/ may not include daemon.h",
+            "ckptd/job/rank/barriers.c:1: save/saves_private.h is private", "ckptd/job/rank/barriers.c:2: save/saves.h is private",
+            "ckptd/job/rank/barriers.c:3: job/ may not include control/room.h", "ckptd/runtime/loop.c:1: runtime/ may not include daemon.h",
             "ckptd/attic/thing.c:1: the folder is no room"]
 
 HEAD = "/* Room {}: something.\n * May know: {}.\n * Invariants: it holds. */\n"

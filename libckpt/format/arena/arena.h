@@ -259,7 +259,7 @@ struct arena_head {
 	 * given. Unused where the library is older. */
 	_Alignas(64) _Atomic uint64_t typed;
 	struct arena_stall storage_stall; /* rank: of saves to storage alone. Unused where the library is older. */
-	/* daemon: the rank that all others of the job wait for (ckptd/job/standstill.h), as arena_named(). ARENA_NOBODY:
+	/* daemon: the rank that all others of the job wait for (ckptd/job/monitor/standstill.h), as arena_named(). ARENA_NOBODY:
 	 * all stand still, and none stands out; 0: that has not been looked into. Unused where the daemon is older. */
 	_Atomic uint64_t named;
 };

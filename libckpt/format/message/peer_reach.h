@@ -1,4 +1,4 @@
-/* Messages between daemons that ask whether nodes reach each other (ckptd/control/reach.h). Little-endian fields
+/* Messages between daemons that ask whether nodes reach each other (ckptd/control/election/reach.h). Little-endian fields
  * (base/bytes.h). The encode function appends and returns 0 or -ENOMEM; the decode function checks everything that can be
  * checked without knowing the cluster: -EBADMSG says which message and why.
  *

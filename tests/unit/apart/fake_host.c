@@ -1,12 +1,12 @@
 #include "fakes.h"
 
 #include "cluster/roster.h"
-#include "control/coordinator_halt.h"
-#include "control/coordinator_host.h"
-#include "control/epoch_record.h"
-#include "control/hand_over.h"
-#include "control/membership.h"
-#include "control/node_record.h"
+#include "control/election/hand_over.h"
+#include "control/election/node_record.h"
+#include "control/host/coordinator_halt.h"
+#include "control/host/coordinator_host.h"
+#include "control/membership/membership.h"
+#include "control/record/epoch_record.h"
 #include "daemon.h"
 
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
 #include "fakes.h"
 
 #include "job/participation.h"
-#include "job/rank.h"
+#include "job/rank/rank.h"
 #include "job/saving.h"
 #include "participant/participant.h"
 #include "restore/recovery_log.h"

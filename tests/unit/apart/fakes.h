@@ -68,7 +68,7 @@ extern struct fake_coord {
 	char text[WIRE_TEXT_MAX];
 } fake_coord;
 
-/* control/coordinator_host.h */
+/* control/host/coordinator_host.h */
 extern struct fake_host {
 	bool elsewhere; /* another node coordinates */
 	uint64_t term;

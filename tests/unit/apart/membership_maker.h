@@ -2,7 +2,7 @@
 #ifndef CKPT_TESTS_MEMBERSHIP_MAKER_H
 #define CKPT_TESTS_MEMBERSHIP_MAKER_H
 
-#include "control/membership.h"
+#include "control/membership/membership.h"
 #include "fakes.h"
 
 enum { NODES = 4, EACH = 2, WANT = 6, LEAST = 2, WAIT_S = 10 };

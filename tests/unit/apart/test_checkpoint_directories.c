@@ -1,5 +1,5 @@
 /* Directories of a job, over the real disk; the coordinator is a fake. What becomes of a single one: unit/ckptd, directory. */
-#include "control/checkpoint_directories.h"
+#include "control/record/checkpoint_directories.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* Two daemons of a cluster on one store, over the real disk. */
-#include "control/directory_lock.h"
+#include "control/record/directory_lock.h"
 
 #include "fakes.h"
 #include "scratch.h"

@@ -1,6 +1,6 @@
-/* What the arenas of the ranks here have for ranks of another division (job/keeping.h). */
+/* What the arenas of the ranks here have for ranks of another division (job/rank/keeping.h). */
 #include "ckptd/job_of.h"
-#include "job/keeping.h"
+#include "job/rank/keeping.h"
 #include "replication/room.h"
 
 #include "fakes.h"

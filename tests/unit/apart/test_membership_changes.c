@@ -1,4 +1,4 @@
-/* Changes of the world that can wait for a save: growth, and nodes that are let go (control/membership_pause.c, control/membership_drain.c). */
+/* Changes of the world that can wait for a save: growth, and nodes that are let go (control/membership/membership_pause.c, control/membership/membership_drain.c). */
 #include "membership_maker.h"
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-/* Who follows a plan of a job that has ended: control/membership_ended.c. */
+/* Who follows a plan of a job that has ended: control/membership/membership_ended.c. */
 #include "membership_maker.h"
 
 #include <criterion/criterion.h>

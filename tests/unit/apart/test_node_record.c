@@ -1,5 +1,5 @@
 /* The record by which others know that this daemon is there. */
-#include "control/node_record.h"
+#include "control/election/node_record.h"
 
 #include "base/clock.h"
 #include "cluster/roster.h"

@@ -1,4 +1,4 @@
-#include "control/set_aside.h"
+#include "control/lemon/set_aside.h"
 
 #include "base/clock.h"
 #include "daemon.h"

@@ -2,7 +2,7 @@
 #ifndef CKPT_TESTS_NODE_OF_THREE_H
 #define CKPT_TESTS_NODE_OF_THREE_H
 
-#include "control/election.h"
+#include "control/election/election.h"
 #include "daemon.h"
 #include "job/job.h"
 

@@ -1,5 +1,5 @@
 /* A coordinator that the nodes of its job cannot reach, as they see it and as it does. There is no net here: nobody reaches anybody. */
-#include "control/cut_off.h"
+#include "control/election/cut_off.h"
 
 #include "control/control.h"
 #include "fake_etcd.h"

@@ -1,9 +1,9 @@
 /* Who coordinates a job, as one node sees it. */
-#include "control/election.h"
+#include "control/election/election.h"
 
 #include "base/clock.h"
 #include "control/control.h"
-#include "control/coordinator_host.h"
+#include "control/host/coordinator_host.h"
 #include "fake_etcd.h"
 #include "node_of_three.h"
 

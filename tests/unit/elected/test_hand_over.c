@@ -1,9 +1,9 @@
 /* A coordinator hands its job over to another node: what it writes, and what the others make of it. There is no net here. */
-#include "control/hand_over.h"
+#include "control/election/hand_over.h"
 
 #include "control/control.h"
-#include "control/heir.h"
-#include "control/reach.h"
+#include "control/election/heir.h"
+#include "control/election/reach.h"
 #include "fake_etcd.h"
 #include "node_of_three.h"
 #include "participant/room.h"

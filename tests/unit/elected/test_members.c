@@ -1,10 +1,10 @@
 /* How a node joins a cluster whose nodes stand in the registry, and how one leaves it. */
-#include "control/members.h"
+#include "control/election/members.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/control.h"
-#include "control/election.h"
+#include "control/election/election.h"
 #include "daemon.h"
 #include "fake_etcd.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator_maker.h"
+#include "ckptd/coordinator/coordinator_maker.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

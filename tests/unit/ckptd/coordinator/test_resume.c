@@ -1,5 +1,5 @@
 /* A coordinator that takes over: the epoch goes on if all ranks of the world come that are in it, and else the next one begins. */
-#include "coordinator_maker.h"
+#include "ckptd/coordinator/coordinator_maker.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

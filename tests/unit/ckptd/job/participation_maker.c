@@ -1,10 +1,10 @@
-#include "participation_maker.h"
+#include "ckptd/job/participation_maker.h"
 
 #include "base/log.h"
 #include "ckptd/job_of.h"
 #include "cluster/roster.h"
 #include "config/sources.h"
-#include "control/coordinator_host.h"
+#include "control/host/coordinator_host.h"
 #include "job/restoring.h"
 #include "job/saving.h"
 #include "runtime/workers.h"

@@ -2,13 +2,13 @@
 #include "job/halt.h"
 
 #include "base/clock.h"
-#include "control/coordinator_host.h"
-#include "control/membership.h"
+#include "ckptd/job/participation_maker.h"
+#include "control/host/coordinator_host.h"
+#include "control/membership/membership.h"
 #include "dispatch/coordinator_link.h"
 #include "job/participation.h"
 #include "participant/orders.h"
 #include "participant/participant.h"
-#include "participation_maker.h"
 
 #include <criterion/criterion.h>
 

@@ -3,13 +3,13 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "ckptd/job/participation_maker.h"
 #include "ckptd/job_maker.h"
-#include "control/coordinator_host.h"
-#include "control/membership.h"
-#include "job/rank.h"
+#include "control/host/coordinator_host.h"
+#include "control/membership/membership.h"
+#include "job/rank/rank.h"
 #include "job/resize.h"
 #include "participant/orders.h"
-#include "participation_maker.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

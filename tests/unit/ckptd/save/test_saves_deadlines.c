@@ -3,7 +3,7 @@
 #include "ckptd/job_of.h"
 #include "daemon.h"
 #include "job/job.h"
-#include "job/rank.h"
+#include "job/rank/rank.h"
 #include "job/restoring.h"
 #include "job/saving.h"
 #include "save/saves_private.h"
