@@ -1,4 +1,4 @@
-"""The Python package: its wheel, made of this tree and of the libraries of the release build."""
+"""The Python package and the programs: their wheels, made of this tree and of what the release build has."""
 
 import os
 import pathlib
@@ -18,12 +18,22 @@ def run(*words, **options):
     return done.stdout
 
 
+def build(top, folder, name, given):
+    """The wheel of a project. Nightly all is built anew, as somebody who installs the package does."""
+    given = [] if os.environ.get("CKPT_NIGHTLY") else ["-C", f"cmake.define.{given}"]
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", top / "wheels", folder, "-C", f"build-dir={top / 'build' / name}",
+        *given)
+    return next((top / "wheels").glob(f"{name}-*.whl"))
+
+
 def make(top):
-    """The wheel. Nightly the libraries are built anew, as somebody who installs the package does."""
-    given = [] if os.environ.get("CKPT_NIGHTLY") else ["-C", f"cmake.define.CKPT_LIBRARIES={BIN.parent / 'lib'}"]
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", top / "wheels", TREE / "python", "-C",
-        f"build-dir={top / 'build'}", *given)
-    return next((top / "wheels").glob("libckpt-*.whl"))
+    """Of the package."""
+    return build(top, TREE / "python", "libckpt", f"CKPT_LIBRARIES={BIN.parent / 'lib'}")
+
+
+def make_programs(top):
+    """Of ckpt and ckptd."""
+    return build(top, TREE / "python" / "daemon", "libckpt_daemon", f"CKPT_PROGRAMS={BIN}")
 
 
 def install(wheel, top):
