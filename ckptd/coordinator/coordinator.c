@@ -90,12 +90,6 @@ struct coord_view coord_view(const struct coord *c)
 				   .back = c->back};
 }
 
-bool coord_goes_on(const struct coord *c)
-{
-	coord_each(c, n) if (c->nodes[n].joining && c->nodes[n].goes_on) return true;
-	return false;
-}
-
 void coord_recall_rollbacks(struct coord *c, const struct rollbacks *back)
 {
 	c->back = *back;
@@ -384,10 +378,21 @@ static void enter(struct coord *c)
 	coord_each(c, n) coord_order(c, n, &joined);
 }
 
+static bool goes_on(const struct coord *c)
+{
+	coord_each(c, n) if (c->nodes[n].goes_on) return true;
+	return false;
+}
+
+static bool may_enter(const struct coord *c)
+{
+	return !c->orders->may_enter || c->orders->may_enter(c->orders->arg, goes_on(c));
+}
+
 void coord_try_enter(struct coord *c)
 {
 	if (!c->held && !c->resuming && c->attending == c->world && c->joining == c->world && c->entered != c->epoch &&
-	    coord_agree(c))
+	    coord_agree(c) && may_enter(c))
 		enter(c);
 }
 
@@ -457,11 +462,16 @@ void coord_hold(struct coord *c, const char *why)
 	coord_saves_hold(c);
 }
 
+void coord_admit(struct coord *c)
+{
+	if (!c->persisting)
+		coord_try_enter(c);
+}
+
 void coord_release(struct coord *c)
 {
 	c->held = false;
-	if (!c->persisting)
-		coord_try_enter(c);
+	coord_admit(c);
 }
 
 void coord_not_joining(struct coord *c, struct coord_from from)

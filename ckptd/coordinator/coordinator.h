@@ -107,6 +107,9 @@ struct coord_orders {
 	void (*drop)(void *arg, struct step_id id, int rc, const char *why);
 	/* Nobody writes to it any more, or deletes from it. */
 	void (*remove)(void *arg, struct step_id id);
+	/* All ranks wait to enter the epoch; goes_on: somebody on their nodes has been in one. False: not yet, until
+	 * coord_admit. NULL: they always may. */
+	bool (*may_enter)(void *arg, bool goes_on);
 };
 
 /* orders live as long as the coordinator. epoch: one that was never given out. -ENOMEM. */
@@ -179,6 +182,8 @@ void coord_rollback(struct coord *c, struct coord_from from, const struct wire_r
 void coord_hold(struct coord *c, const char *why);
 /* It does not change after all. */
 void coord_release(struct coord *c);
+/* Who waits to enter enters, if nothing is in the way any more. */
+void coord_admit(struct coord *c);
 /* Of a world that is held, and lacks nodes: the newest snapshot of which every part stands in some memory is written to
  * storage, unless something newer is there. Nothing happens while it runs, or cannot begin: the epoch is not recorded
  * yet. */
@@ -218,8 +223,6 @@ struct coord_view {
 	struct rollbacks back;
 };
 struct coord_view coord_view(const struct coord *c);
-/* Somebody on the nodes that wait to enter an epoch has been in one. */
-bool coord_goes_on(const struct coord *c);
 /* Why the epoch was raised. */
 const char *coord_reason(const struct coord *c);
 

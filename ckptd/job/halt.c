@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "checkpoint/room.h"
 #include "job/job.h"
-#include "job/participation.h"
 #include "participant/room.h"
 
 #include <stdio.h>
@@ -99,10 +98,27 @@ static void note(const struct job *job, uint32_t kind)
 						       : "nothing is asked of it any more");
 }
 
+void halt_entered(struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++)
+		job->ranks[r].was_in = true;
+	job->halt.launcher_was_there = job->launcher != NULL;
+}
+
+bool halt_may_be_known(const struct job *job)
+{
+	for (uint32_t r = 0; r < job->nlocal; r++) {
+		const struct rank *rank = &job->ranks[r];
+		if (rank->was_in && (rank->pid || rank->client))
+			return true;
+	}
+	return job->launcher && job->halt.launcher_was_there;
+}
+
 /* A rank that has yet to enter an epoch has not looked whether it is to end. */
 static void take_back(struct job *job)
 {
-	if (!job->stop || job->halt.may_know)
+	if (!job->stop || halt_may_be_known(job))
 		return;
 	job->stop = false;
 	for (uint32_t r = 0; r < job->nlocal; r++)
@@ -139,14 +155,6 @@ void halt_now(struct job *job)
 		job_stop(job);
 	job->halt.due = job->spread;
 	tell_coordinator(job);
-}
-
-void halt_may_know(struct job *job)
-{
-	bool known = job->halt.may_know;
-	job->halt.may_know = true;
-	if (!known && job->spread)
-		participation_join(job);
 }
 
 void halt_joined(struct job *job)

@@ -13,11 +13,10 @@
 struct job;
 
 struct halt {
-	struct peer_halt later; /* what was asked; on one node what was asked for later, without a number */
-	bool may_know; /* a process that is there has been in an epoch: an earlier incarnation of the coordinator may have asked it */
-	bool comes; /* that one, just now */
-	bool apart; /* nobody could say whether that still holds */
-	bool due;   /* the time has come, and the coordinator has yet to say that the job is to end */
+	struct peer_halt later;  /* what was asked; on one node what was asked for later, without a number */
+	bool launcher_was_there; /* the launcher that is there, when an epoch was entered, or given */
+	bool apart;              /* nobody could say whether that still holds */
+	bool due;                /* the time has come, and the coordinator has yet to say that the job is to end */
 };
 
 /* Of a job that is spread this only says what would happen: it is done when its coordinator says so. The answer's text
@@ -30,8 +29,10 @@ void halt_hear(struct job *job, const struct peer_halt *halt);
 void halt_now(struct job *job);
 /* Every tick. */
 void halt_tick(struct job *job);
-/* Somebody comes who was in an epoch. */
-void halt_may_know(struct job *job);
+/* All ranks here have entered an epoch. */
+void halt_entered(struct job *job);
+/* A process that is there has been in an epoch: an earlier incarnation of the coordinator may have asked it. */
+bool halt_may_be_known(const struct job *job);
 /* A coordinator has taken this node for one of the job's: it may not have heard that the time has come. */
 void halt_joined(struct job *job);
 /* A checkpoint has become durable. */

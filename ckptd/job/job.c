@@ -107,7 +107,6 @@ static int job_new(struct jobs *jobs, const struct wire_hello *hello, struct job
 	job->nlocal = local_world(hello);
 	job->spread = is_spread(hello);
 	job->known = job->spread ? (uint32_t)max_u64(hello->epoch, known_of_copies(jobs, hello->job)) : 0;
-	job->halt.may_know = job->halt.comes = hello->epoch != 0;
 	job->returning_ns = job->spread && hello->epoch ? clock_now() : 0;
 	job->nslots = ARENA_SLOTS_MIN;
 	job->fresh = true;
@@ -349,7 +348,7 @@ static int hello_rank(struct job *job, struct client *client, const struct wire_
 	rank->hello_received = true;
 	rank->failed = false;
 	rank->seen_ns = clock_now();
-	rank->rejoined = hello->epoch != 0;
+	rank->rejoined = rank->was_in = hello->epoch != 0;
 	if (!rank->rejoined || rank->state == RANK_LEFT)
 		member_forget_table(rank);
 	rank->resumed = hello->epoch && hello->epoch == job->epoch && rank->state != RANK_LEFT;
@@ -369,7 +368,6 @@ static void begin_again(struct job *job)
 	for (uint32_t r = 0; r < job->nlocal; r++)
 		if (job->ranks[r].mem)
 			memory_set_stop(job->ranks[r].mem, false);
-	job->halt.may_know = false;
 	if (!job->stop && !job->halt.later.kind && !job->halt.due)
 		return;
 	log_info("job %s: it begins again: that it was asked to end is over with those who were asked", job->name);
@@ -383,7 +381,7 @@ static int hello_job(struct job *job, struct client *client, const struct wire_h
 		     struct job **out, struct rank **rank, struct err *err)
 {
 	int rc = 0;
-	bool again = !job_alive(job);
+	bool again = !job_alive(job), known = halt_may_be_known(job);
 	participation_knows(job, hello->role == ROLE_RANK ? WITNESS_RANK : WITNESS_OTHER, hello->epoch);
 	if (job->fresh && job->epoch > EPOCH_MAX)
 		return err_set(err, -EINVAL,
@@ -394,15 +392,16 @@ static int hello_job(struct job *job, struct client *client, const struct wire_h
 		if (job->launcher)
 			return err_set(err, -EBUSY, "job '%s' has a launcher already", job->name);
 		job->launcher = client;
+		job->halt.launcher_was_there = hello->epoch != 0;
 		finish_greet(job);
 	} else {
 		rc = hello_rank(job, client, hello, pid, rank, err);
 	}
-	/* Who knows an epoch was at work before this daemon was, and may have been asked. */
-	if (!rc && hello->epoch)
-		halt_may_know(job);
-	else if (!rc && again)
+	if (!rc && again && !hello->epoch)
 		begin_again(job);
+	/* Who knows an epoch was at work before this daemon was, and may have been asked. */
+	if (!rc && job->spread && !known && halt_may_be_known(job))
+		participation_join(job);
 	if (!rc) {
 		job->dormant_ns = 0;
 		job->yields = false;
@@ -423,7 +422,5 @@ int job_hello(struct jobs *jobs, struct client *client, const struct wire_hello 
 		rc = get_job(jobs, &place, &job, err);
 	if (rc)
 		return rc;
-	rc = hello_job(job, client, &place, pid, out, rank, err);
-	job->halt.comes = false;
-	return rc;
+	return hello_job(job, client, &place, pid, out, rank, err);
 }

@@ -62,6 +62,7 @@ struct rank {
 	struct table *table;  /* a reference: what it sent last; NULL: nothing that counts */
 	uint64_t table_bytes; /* of runtime.memory.tables; until the job ends */
 	bool rejoined; /* the process had joined before it came to this daemon: it may still write to its slots */
+	bool was_in;   /* the process has been in an epoch: it may have been asked to end (job/halt.h) */
 	bool failed; /* what the launcher had started for it ended with an error: it is started again, or all is over */
 	bool moved;  /* the process is another rank than it knows (job/resize.h) */
 	bool hello_received; /* the process has said HELLO; else only the launcher has named it */

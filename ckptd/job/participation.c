@@ -37,7 +37,7 @@ void participation_join(const struct job *job)
 					      .known = job->known,
 					      .replicated = job->copies.replicated,
 					      .finished = finish_stands(job),
-					      .goes_on = job->halt.may_know && (job->halt.comes || job_alive(job)),
+					      .goes_on = halt_may_be_known(job),
 					      .gone = !job_alive(job) && !job->launcher,
 					      .halt = job_alive(job) ? job->halt.later : (struct peer_halt){0},
 					      .in = is_in_epoch(job) ? job->epoch : 0}};

@@ -33,14 +33,6 @@ static uint64_t number_after(uint64_t number)
 	return number < number_of_end ? number + 1 : number_of_end;
 }
 
-void halt_recall(struct coordinator_halt *h, const struct asked_record *asked)
-{
-	*h = (struct coordinator_halt){
-		.is = {.number = asked->halt_number, .kind = kinds[asked->halt], .before_ns = asked->halt_before},
-		.recorded = asked->halt_number,
-		.unsure = asked->halt != ASKED_NO_HALT};
-}
-
 void halt_to_record(const struct coordinator_halt *h, struct asked_record *asked)
 {
 	const struct peer_halt *last = last_of(h);
@@ -60,6 +52,17 @@ bool halt_is_new(const struct coordinator_halt *h)
 static bool is_kept(const struct coordinator_host *host)
 {
 	return host->spread && epochs_are_kept(host->control);
+}
+
+/* What was asked of an earlier run that was spread is nothing to a job on one node. */
+void halt_recall(struct coordinator_host *host, const struct asked_record *asked)
+{
+	bool kept = is_kept(host);
+	host->halt = (struct coordinator_halt){.is = {.number = asked->halt_number,
+						      .kind = kept ? kinds[asked->halt] : 0,
+						      .before_ns = kept ? asked->halt_before : 0},
+					       .recorded = asked->halt_number,
+					       .unsure = kept && asked->halt != ASKED_NO_HALT};
 }
 
 static void put_on_record(struct coordinator_host *host)
@@ -85,22 +88,20 @@ static void tell_all(struct coordinator_host *host)
 		tell(host, 0);
 }
 
-static void release(struct coordinator_host *host)
-{
-	struct coordinator_halt *h = &host->halt;
-	if (!h->holds || h->unsure || halt_is_new(h))
-		return;
-	h->holds = false;
-	if (!host->held)
-		coord_release(host->coord);
-}
-
+/* Nobody enters an epoch before that stands there. */
 static void hold(struct coordinator_host *host)
 {
-	if (host->halt.holds)
+	host->halt.holds = halt_is_new(&host->halt);
+	put_on_record(host);
+}
+
+static void let_enter(struct coordinator_host *host)
+{
+	struct coordinator_halt *h = &host->halt;
+	if (!h->holds || halt_is_new(h))
 		return;
-	host->halt.holds = true;
-	coord_hold(host->coord, "it begins anew");
+	h->holds = false;
+	coord_admit(host->coord);
 }
 
 void halt_recorded(struct coordinator_host *host)
@@ -112,7 +113,7 @@ void halt_recorded(struct coordinator_host *host)
 		if (!h->unsure)
 			tell_all(host);
 	}
-	halt_gathered(host);
+	let_enter(host);
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------- */
@@ -176,20 +177,22 @@ static void compare(struct coordinator_host *host, uint32_t node, const struct p
 	}
 }
 
+/* Somebody is left of those who were asked. */
+static void confirm(struct coordinator_host *host)
+{
+	log_info("job %s: what was asked of it under another coordinator holds", host->job);
+	host->halt.unsure = false;
+	tell_all(host);
+}
+
 void halt_attends(struct coordinator_host *host, uint32_t node, const struct peer_node_join *m)
 {
 	struct coordinator_halt *h = &host->halt;
 	if (!is_kept(host)) {
 		compare(host, node, &m->halt);
-		return;
-	}
-	if (h->unsure && m->goes_on) {
-		log_info("job %s: what was asked of it under another coordinator holds", host->job);
-		h->unsure = false;
-		tell_all(host);
-		release(host);
 	} else if (h->unsure) {
-		hold(host);
+		if (m->goes_on)
+			confirm(host);
 	} else if (m->halt.number > last_of(h)->number) { /* than is on record: an older record has taken its place */
 		h->asked = *last_of(h);
 		h->asked.number = number_after(m->halt.number);
@@ -199,56 +202,40 @@ void halt_attends(struct coordinator_host *host, uint32_t node, const struct pee
 	}
 }
 
-void halt_attended(struct coordinator_host *host)
-{
-	struct coord_view v = coord_view(host->coord);
-	if (host->halt.unsure && v.attending == v.world)
-		halt_forget(host);
-}
-
 /* ---- who is left --------------------------------------------------------------------------------------------------- */
-
-/* An epoch was entered since: who has been in none has come later. */
-static bool was_heard(const struct coordinator_halt *h, const struct coord_view *v)
-{
-	return last_of(h)->kind && !h->unsure && v->entered >= h->since;
-}
-
-/* Nodes keep arenas, and take part, when all of their processes are gone: that nobody is left is known when others have come. */
-void halt_gathers(struct coordinator_host *host, uint32_t epoch)
-{
-	struct coord_view v = coord_view(host->coord);
-	bool enters = epoch == v.epoch && v.entered != v.epoch && !v.resuming;
-	if (host->spread && enters && v.attending == v.world && was_heard(&host->halt, &v))
-		hold(host);
-}
 
 /* Some of those who wait may have been told meanwhile. */
 static void take_back(struct coordinator_host *host)
 {
 	struct coordinator_halt *h = &host->halt;
 	log_info("job %s: nobody is left of those who were asked to end: it begins anew", host->job);
+	h->unsure = false;
 	h->asked = (struct peer_halt){.number = number_after(last_of(h)->number)};
 	if (is_kept(host)) {
-		put_on_record(host);
+		hold(host);
 		return;
 	}
 	h->is = h->asked;
 	h->recorded = h->is.number;
 	tell_all(host);
-	release(host);
 }
 
-void halt_gathered(struct coordinator_host *host)
+/* An epoch was entered since it was asked: who has been in none has come later. */
+static bool was_heard(const struct coordinator_host *host)
 {
-	const struct coordinator_halt *h = &host->halt;
-	struct coord_view v = coord_view(host->coord);
-	if (!h->holds || h->unsure || halt_is_new(h))
-		return;
-	if (v.joining == v.world && !coord_goes_on(host->coord) && was_heard(h, &v))
+	return host->halt.unsure || coord_view(host->coord).entered >= host->halt.since;
+}
+
+/* Nodes keep arenas, and take part, when all of their processes are gone: who is left is known when all wait, and not before. */
+bool halt_lets_enter(struct coordinator_host *host, bool goes_on)
+{
+	struct coordinator_halt *h = &host->halt;
+	bool asked = host->spread && !h->holds && last_of(h)->kind;
+	if (asked && goes_on && h->unsure)
+		confirm(host);
+	else if (asked && !goes_on && was_heard(host))
 		take_back(host);
-	else
-		release(host);
+	return !h->holds;
 }
 
 /* True: that is to be recorded. */
@@ -260,17 +247,14 @@ static bool forget(struct coordinator_host *host)
 	if (is_kept(host) && asked)
 		h->is = (struct peer_halt){.number = number_after(last_of(h)->number)};
 	else if (!is_kept(host))
-		*h = (struct coordinator_halt){.holds = h->holds};
+		*h = (struct coordinator_halt){.is = {0}};
 	return is_kept(host) && asked && !host->control->runtime->stopping; /* the daemon ends, not the job */
 }
 
 void halt_forget(struct coordinator_host *host)
 {
-	if (!forget(host))
-		return;
-	hold(host);
-	put_on_record(host);
-	release(host);
+	if (forget(host))
+		hold(host);
 }
 
 void halt_doubt(struct coordinator_host *host)

@@ -3,12 +3,15 @@
  *
  *	asked ──► on record ──► all nodes are told, and whoever joins ──► the job has ended, or nobody of it is left: that is recorded, too
  *
- * A coordinator that begins reads it. It holds as soon as a node joins with processes that have been in an epoch of the
- * job; copies and arenas say nothing, they outlive those who were asked. If nobody does who is needed for the next epoch,
- * those who were asked are gone: the job begins anew, and nobody enters before that is on record. So it is where the
- * coordinator lives on, and none of those who wait to enter an epoch has been in one, although one was entered since it
- * was asked. Where there is no record the nodes say what they know: the highest number holds. On one node that the job is
- * to end now is known here for who comes later, the rest by the job itself. */
+ * Whether anybody is left of those who were asked is decided in one place, whoever coordinates: when all ranks of the
+ * world wait to enter an epoch. If one of the processes on their nodes has been in an epoch, what was asked holds. If none
+ * has, although an epoch was entered since it was asked, the job begins anew, and nobody enters before that is on record.
+ * What nodes say before that proves nothing against it: processes may be on their way back to their daemons. Copies and
+ * arenas prove nothing for it: they outlive those who were asked.
+ *
+ * A coordinator that begins reads the record, and tells nobody before it is sure: as soon as a node joins with a process
+ * that has been in an epoch, or at that place. Where there is no record the nodes say what they know: the highest number
+ * holds. On one node that the job is to end now is known here for who comes later, the rest by the job itself. */
 #ifndef CKPTD_CONTROL_COORDINATOR_HALT_H
 #define CKPTD_CONTROL_COORDINATOR_HALT_H
 
@@ -24,7 +27,7 @@ struct coordinator_halt {
 	uint64_t written, recorded; /* numbers: on its way; on record */
 	uint32_t since;             /* the first epoch that those who were asked are in; 0: they have been in one */
 	bool unsure;                /* it is not known yet whether anybody is left of those who were asked */
-	bool holds;                 /* nobody enters an epoch before that is known, and recorded */
+	bool holds;                 /* nobody is, and nobody enters an epoch before that is on record */
 };
 
 /* Of COMMAND_HALT to COMMAND_GO_ON. -EINPROGRESS: as soon as it is on record. -EAGAIN: nobody coordinates the job here;
@@ -38,19 +41,18 @@ bool host_ends(const struct control *control, const char *job);
 /* ---- for coordinator_*.c ---- */
 
 /* What is on record, when the host begins. */
-void halt_recall(struct coordinator_halt *halt, const struct asked_record *asked);
+void halt_recall(struct coordinator_host *host, const struct asked_record *asked);
 void halt_to_record(const struct coordinator_halt *halt, struct asked_record *asked);
 /* It is to be written anew. */
 bool halt_is_new(const struct coordinator_halt *halt);
 /* Up to the one that was written. */
 void halt_recorded(struct coordinator_host *host);
-/* A node joins: before the coordinator hears of it, and when it has. */
+/* A node joins. */
 void halt_attends(struct coordinator_host *host, uint32_t node, const struct peer_node_join *m);
-void halt_attended(struct coordinator_host *host);
-/* The ranks of a node wait to enter: before the coordinator hears of it, and when it has. */
-void halt_gathers(struct coordinator_host *host, uint32_t epoch);
-void halt_gathered(struct coordinator_host *host);
-/* Nobody is left of those who were asked; or none of them is heard. */
+/* All ranks wait to enter an epoch; goes_on: somebody on their nodes has been in one. False: they do not before it is on
+ * record that nothing is asked of them. */
+bool halt_lets_enter(struct coordinator_host *host, bool goes_on);
+/* Nobody is left of those who were asked; or none of them is there, or heard. */
 void halt_forget(struct coordinator_host *host);
 void halt_doubt(struct coordinator_host *host);
 /* The job has ended: what was asked of it is not asked of the next one of its name. True: that is to be recorded. */

@@ -153,7 +153,7 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	host->asked = start.asked;
 	host->end.plan = start.ended;
 	if (!host->halt.is.number && !host->halt.asked.number)
-		halt_recall(&host->halt, &start.asked);
+		halt_recall(host, &start.asked);
 	host->orders = host_orders;
 	host->orders.arg = host;
 	host->room = host->spread ? roster_room(control->peers->roster) : 1;

@@ -22,7 +22,6 @@ struct coordinator_host {
 	int directory_lock;
 	struct coordinator_halt halt;
 	struct coordinator_end end;
-	bool held;    /* by the membership: nobody enters an epoch */
 	bool deposed; /* nobody finds it any more: another daemon coordinates the job, or may */
 	uint64_t begun_ns;
 	struct hand_over hand_over; /* nodes that are not heard, of which others are asked */

@@ -25,7 +25,7 @@ static void leave(struct coordinator_host *host, uint32_t node, enum peer_leave 
 	if (last && !goes_on)
 		host_over(host, finished);
 	else if (last && !finished)
-		halt_forget(host);
+		halt_doubt(host);
 }
 
 static void attends(struct coordinator_host *host, uint32_t node, const struct peer_node_join *m)
@@ -89,18 +89,11 @@ void host_hear(struct coordinator_host *host, struct coord_from from, const stru
 	case PEER_NODE_JOIN:
 		attends(host, from.node, &r->node_join);
 		break;
-	case PEER_NODE_READY:
-		halt_gathers(host, from.epoch);
-		break;
 	default:
 		break;
 	}
 	struct coord_view was = coord_view(host->coord);
 	coord_input(host->coord, from, r);
-	if (r->type == PEER_NODE_JOIN)
-		halt_attended(host);
-	else if (r->type == PEER_NODE_READY)
-		halt_gathered(host);
 	if (host->spread)
 		note_failure(host, r, from.node, &was);
 	if (r->type == PEER_UNCOPIED)

@@ -183,6 +183,11 @@ static void remove_dir(void *arg, struct step_id id)
 	directories_remove(&host->directories, id);
 }
 
+static bool may_enter(void *arg, bool goes_on)
+{
+	return halt_lets_enter(arg, goes_on);
+}
+
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
 /* The plan that holds is not on record yet. */
@@ -315,7 +320,8 @@ const struct coord_orders host_orders = {.emit = emit,
 					 .make = make,
 					 .seal = seal,
 					 .drop = drop,
-					 .remove = remove_dir};
+					 .remove = remove_dir,
+					 .may_enter = may_enter};
 
 /* ---- of a host that was deposed  */
 
@@ -349,10 +355,17 @@ static void drop_nothing(void *arg, struct step_id id, int rc, const char *why)
 	(void)arg, (void)id, (void)rc, (void)why;
 }
 
+static bool admit_nobody(void *arg, bool goes_on)
+{
+	(void)arg, (void)goes_on;
+	return false;
+}
+
 const struct coord_orders host_no_orders = {.emit = tell_nobody,
 					    .persist = persist_nothing,
 					    .survey = survey_nothing,
 					    .make = make_nothing,
 					    .seal = seal_nothing,
 					    .drop = drop_nothing,
-					    .remove = make_nothing};
+					    .remove = make_nothing,
+					    .may_enter = admit_nobody};

@@ -33,19 +33,14 @@ void host_invalidate_plan(struct control *control, const char *job, uint32_t pla
 void host_hold(struct control *control, const char *job, const char *why)
 {
 	struct coordinator_host *host = host_find(control, job);
-	if (!host)
-		return;
-	host->held = true;
-	coord_hold(host->coord, why);
+	if (host)
+		coord_hold(host->coord, why);
 }
 
 void host_release(struct control *control, const char *job)
 {
 	struct coordinator_host *host = host_find(control, job);
-	if (!host)
-		return;
-	host->held = false;
-	if (!host->halt.holds)
+	if (host)
 		coord_release(host->coord);
 }
 

@@ -258,7 +258,7 @@ static bool everybody_joins(const struct job *job)
 
 static void try_join(struct job *job)
 {
-	struct peer_node_ready m = {.n = job->nlocal, .goes_on = job->halt.may_know};
+	struct peer_node_ready m = {.n = job->nlocal, .goes_on = halt_may_be_known(job)};
 	if (!job->epoch || !everybody_joins(job))
 		return;
 	for (uint32_t r = 0; r < job->nlocal; r++) {
@@ -296,7 +296,7 @@ void member_joined(struct job *job, const struct wire_joined *joined)
 	saves_poison(&job->saves, job->epoch);
 	job->fresh = false;
 	job->entered = job->epoch;
-	job->halt.may_know = true;
+	halt_entered(job);
 	job->entered_ns = clock_now();
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];

@@ -34,7 +34,7 @@ static void forget_process(struct rank *rank)
 		close(rank->pidfd);
 	rank->pidfd = -1;
 	rank->pid = 0;
-	rank->hello_received = false;
+	rank->hello_received = rank->was_in = false;
 }
 
 void rank_end(struct rank *rank)
@@ -94,7 +94,7 @@ void rank_carry(struct rank *to, struct rank *from)
 {
 	pid_t pid = from->pid;
 	int pidfd = from->pidfd;
-	bool hello_received = from->hello_received;
+	bool hello_received = from->hello_received, was_in = from->was_in;
 	to->launched = from->launched;
 	to->client = from->client;
 	from->client = NULL;
@@ -108,6 +108,7 @@ void rank_carry(struct rank *to, struct rank *from)
 	if (pid)
 		rank_watch(to, pid, pidfd);
 	to->hello_received = hello_received;
+	to->was_in = was_in;
 }
 
 /* ---- loss ------------------------------------------------------------------------------------------------------ */

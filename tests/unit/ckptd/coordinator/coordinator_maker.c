@@ -12,7 +12,7 @@ struct told told[NODES];
 uint32_t surveys;
 struct place place;
 static uint32_t persisted;
-bool slow_record;
+bool slow_record, shut;
 
 static void on_persist(void *arg, uint32_t epoch, const char *reason)
 {
@@ -205,6 +205,13 @@ static void on_remove(void *arg, struct step_id id)
 	place.removed++;
 }
 
+static bool on_may_enter(void *arg, bool goes_on)
+{
+	(void)arg;
+	(void)goes_on;
+	return !shut;
+}
+
 struct coord_from from(uint32_t node)
 {
 	return (struct coord_from){.node = node, .epoch = told[node].epoch};
@@ -219,7 +226,7 @@ void coord_maker_setup_in(uint32_t epoch)
 {
 	log_set_level(LOG_ERROR);
 	persisted = surveys = 0;
-	slow_record = false;
+	slow_record = shut = false;
 	memset(told, 0, sizeof(told));
 	memset(&place, 0, sizeof(place));
 	orders = (struct coord_orders){.emit = on_order,
@@ -228,7 +235,8 @@ void coord_maker_setup_in(uint32_t epoch)
 				       .make = on_make,
 				       .seal = on_seal,
 				       .drop = on_drop,
-				       .remove = on_remove};
+				       .remove = on_remove,
+				       .may_enter = on_may_enter};
 	cr_assert_eq(coord_new("main", WORLD, NODES, epoch, &orders, &coord), 0);
 	for (uint32_t n = 0; n < NODES; n++) {
 		coord_node_join(coord, from(n), EACH, 0);

@@ -44,6 +44,7 @@ extern struct place {
 	char manifest[4096];
 } place;
 
+extern bool shut;        /* nobody is let into an epoch */
 extern bool slow_record; /* an epoch is recorded by record(), not at once */
 void record(uint32_t epoch);
 

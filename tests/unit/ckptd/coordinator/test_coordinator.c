@@ -121,6 +121,43 @@ Test(coord, nodes_that_were_lost_may_come_back_with_the_ranks_of_each_other)
 	cr_expect_eq(told[2].away, -EINVAL, "they are on node 1 now");
 }
 
+Test(coord, who_waits_enters_when_the_host_lets_them)
+{
+	shut = true;
+	join_all();
+	coord_admit(coord);
+	cr_expect_eq(told[0].joined, 0);
+	shut = false;
+	coord_admit(coord);
+	cr_expect_eq(told[0].joined, 1);
+}
+
+/* With half of the ranks. */
+static void join_half(uint32_t node)
+{
+	struct peer_node_ready m = {.n = WORLD / 2};
+	for (uint32_t i = 0; i < m.n; i++) {
+		m.ranks[i] = node * m.n + i;
+		m.lens[i] = 1;
+		m.addresses[(size_t)i * WIRE_ADDRESS_MAX] = (uint8_t)('a' + m.ranks[i]);
+	}
+	coord_node_join(coord, from(node), m.n, 0);
+	coord_joining(coord, from(node), &m);
+}
+
+/* Its ranks are on the others by now. */
+Test(coord, nor_is_anybody_let_in_as_a_node_leaves)
+{
+	shut = true;
+	join_half(0);
+	join_half(1);
+	coord_leave(coord, 2);
+	cr_assert_eq(told[0].joined, 0);
+	shut = false;
+	coord_admit(coord);
+	cr_expect_eq(told[0].joined, 1);
+}
+
 /* Each of its ranks has these blobs of the job. */
 static void join_with(uint32_t node, const struct job_blobs *blobs)
 {

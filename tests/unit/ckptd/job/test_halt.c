@@ -130,6 +130,21 @@ static void runs(void)
 	job.ranks[0].pid = 1;
 }
 
+Test(halt, it_may_be_known_to_who_was_in_an_epoch_and_is_still_there)
+{
+	job.ranks[1].was_in = true;
+	cr_expect_not(halt_may_be_known(&job), "that process has ended");
+	job.ranks[0].pid = 1;
+	cr_expect_not(halt_may_be_known(&job), "this one was in none");
+	job.ranks[1].pid = 2;
+	cr_expect(halt_may_be_known(&job));
+	job.ranks[1].pid = 0;
+	job.halt.launcher_was_there = true;
+	cr_expect_not(halt_may_be_known(&job), "the launcher has ended, too");
+	job.launcher = (struct client *)&job;
+	cr_expect(halt_may_be_known(&job));
+}
+
 Test(halt, the_checkpoint_after_which_one_node_ends_is_that_of_all)
 {
 	participation_join(&job);

@@ -62,7 +62,7 @@ static void begin(void)
 	settle();
 	cr_assert(job.epoch);
 	job.known = job.epoch;
-	job.halt.may_know = true;
+	job.ranks[0].was_in = true;
 }
 
 static int ask(enum wire_command_kind kind)
@@ -87,7 +87,7 @@ static void restart(void)
 {
 	hosts_free(&here.control);
 	list_init(&here.control.hosts);
-	job.halt = (struct halt){.may_know = true};
+	job.halt = (struct halt){0};
 	job.stop = false;
 }
 
@@ -162,7 +162,7 @@ Test(coordinator_halt, it_holds_for_all_as_soon_as_one_is_there_who_was_there_be
 	ask(COMMAND_HALT);
 	settle();
 	restart();
-	job.halt.may_know = false;
+	job.ranks[0].was_in = false;
 	participation_join(&job);
 	cr_expect(!job.stop);
 	join_other(true);
@@ -225,7 +225,7 @@ static void begin_again(bool other_goes_on)
 	ask(COMMAND_HALT);
 	settle();
 	cr_assert(job.stop);
-	job.stop = false;
+	job.stop = job.ranks[0].was_in = false;
 	job.halt = (struct halt){0};
 	struct peer_report lost = {.type = PEER_LOST, .job = "main", .epoch = job.epoch, .rank = {.was_in = true}};
 	host_report(&here.control, 0, true, &lost);
@@ -268,6 +268,24 @@ Test(coordinator_halt, it_holds_for_those_who_were_asked_before_they_were_in_an_
 	cr_expect_eq(job.halt.later.kind, COMMAND_HALT_AFTER);
 }
 
+/* All nodes take part, with what is in their memory, before a process has come back to any daemon. */
+Test(coordinator_halt, it_holds_for_who_is_back_when_all_wait_and_was_not_when_all_took_part)
+{
+	begin();
+	ask(COMMAND_HALT_AFTER);
+	settle();
+	restart();
+	job.ranks[0].was_in = false;
+	participation_join(&job);
+	join_other(false);
+	settle();
+	cr_expect_eq(recorded().halt, ASKED_HALT_AFTER_NEXT, "it is not known yet");
+	wait_to_enter(true);
+	settle();
+	cr_expect_eq(host_view(&here.control, "main").entered, job.epoch);
+	cr_expect(job.halt.later.kind == COMMAND_HALT_AFTER && recorded().halt == ASKED_HALT_AFTER_NEXT);
+}
+
 /* Those who were asked were lost together, or ended while nobody coordinated them: copies and arenas that they left know of their epoch. */
 Test(coordinator_halt, where_all_begin_anew_it_is_over_and_nobody_enters_before_that_is_on_record)
 {
@@ -275,10 +293,10 @@ Test(coordinator_halt, where_all_begin_anew_it_is_over_and_nobody_enters_before_
 	ask(COMMAND_HALT);
 	settle();
 	restart();
-	job.halt.may_know = false;
+	job.ranks[0].was_in = false;
 	participation_join(&job);
 	settle();
-	cr_expect_eq(recorded().halt, ASKED_HALT_NOW, "it is not known yet");
+	cr_expect(!job.stop && recorded().halt == ASKED_HALT_NOW, "it is not known yet");
 	join_other(false);
 	wait_to_enter(false);
 	cr_expect_eq(host_view(&here.control, "main").entered, 0u);
@@ -312,7 +330,7 @@ Test(coordinator_halt, it_holds_for_those_who_are_heard_again)
 	cr_assert_eq(host_view(&here.control, "main").attending, 0u);
 	settle();
 	cr_expect_eq(recorded().halt, ASKED_HALT_AFTER_NEXT);
-	job.halt = (struct halt){.may_know = true};
+	job.halt = (struct halt){0};
 	participation_join(&job);
 	cr_expect_eq(job.halt.later.kind, COMMAND_HALT_AFTER);
 }
