@@ -152,14 +152,23 @@ static void announce_factor(const struct campaign *c)
 			 lasted / 86400000, span / 60000, lasted / span);
 }
 
+/* "90 s", "4000 steps" or "90 s and 4000 steps" */
+static char *within(const struct campaign_file *file, char *dst, size_t size)
+{
+	unsigned long last = file->faults[file->n - 1].at_ms / 1000, steps = campaign_file_steps(file);
+	int used = steps && !last ? 0 : snprintf(dst, size, "%lu s%s", last, steps ? " and " : "");
+	if (steps)
+		snprintf(dst + used, size - (size_t)used, "%lu steps", steps);
+	return dst;
+}
+
 static void announce(const struct campaign *c)
 {
-	uint64_t last = c->file.faults[c->file.n - 1].at_ms;
-	char nodes[32] = "";
+	char nodes[32] = "", when[64];
 	if (c->file.nodes > 1)
 		snprintf(nodes, sizeof(nodes), " on %u nodes", c->file.nodes);
-	cli_note(c->cli, "%zu faults in %lu s on %u ranks%s, seed %lu; all in %s", c->file.n,
-		 (unsigned long)(last / 1000), c->file.ranks, nodes, (unsigned long)c->file.seed, c->folder);
+	cli_note(c->cli, "%zu faults in %s on %u ranks%s, seed %lu; all in %s", c->file.n,
+		 within(&c->file, when, sizeof(when)), c->file.ranks, nodes, (unsigned long)c->file.seed, c->folder);
 	if (c->file.left_out > c->no_network)
 		cli_note(c->cli, "%lu more stand in its tables and cannot be caused on %s: they are left out",
 			 (unsigned long)(c->file.left_out - c->no_network),

@@ -29,7 +29,6 @@ char *campaign_node_path(const struct campaign *c, uint32_t node, const char *na
 	return dst;
 }
 
-/* Times count from here, and from the first fault that is left: what was before it is over. */
 static bool is_over(const struct campaign *c, size_t first, size_t n)
 {
 	bool over = true;
@@ -52,6 +51,8 @@ static int cause_all(struct campaign *c)
 		code = campaign_await_time(c, begin + (c->file.faults[i].at_ms - first) * CLOCK_NS_PER_MS);
 		if (!code)
 			code = campaign_await_work(c, (struct step_id){0});
+		if (!code)
+			code = campaign_await_steps(c, c->file.faults[i].steps);
 		if (!code)
 			code = campaign_cause(c, i, n);
 	}

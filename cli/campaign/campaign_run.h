@@ -114,6 +114,8 @@ int campaign_watch(struct campaign *c, struct campaign_view *v, struct err *err)
 int campaign_check_run(struct campaign *c);
 /* Until all ranks are at work, and something is on storage that is newer than `after`. An exit code. */
 int campaign_await_work(struct campaign *c, struct step_id after);
+/* Until all ranks have made n steps more. An exit code. */
+int campaign_await_steps(struct campaign *c, uint64_t n);
 /* Until then; what becomes durable is noted meanwhile. An exit code. */
 int campaign_await_time(struct campaign *c, uint64_t at);
 int campaign_note_saved(struct campaign *c, const char *level, struct step_id id, struct err *err);

@@ -235,6 +235,40 @@ int campaign_await_work(struct campaign *c, struct step_id after)
 	}
 }
 
+/* Of the rank that has made the fewest. */
+static uint64_t least_steps(const struct campaign_view *v)
+{
+	uint64_t least = UINT64_MAX;
+	for (uint32_t i = 0; i < v->ranks; i++)
+		least = min_u64(least, v->steps[i]);
+	return least;
+}
+
+int campaign_await_steps(struct campaign *c, uint64_t n)
+{
+	uint64_t deadline = clock_deadline(READY_NS), from = UINT64_MAX, newest = 0;
+	struct err err = {""};
+	int code = EXIT_OK;
+	for (; n && !code; code = campaign_check_run(c)) {
+		struct campaign_view view;
+		if (campaign_watch(c, &view, &err))
+			return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
+		uint64_t now = campaign_is_whole(c, &view) ? least_steps(&view) : 0;
+		if (now > newest) {
+			newest = now;
+			deadline = clock_deadline(READY_NS);
+			from = min_u64(from, now);
+		}
+		if (newest >= n && newest - n >= from)
+			return EXIT_OK;
+		if (clock_now() >= deadline)
+			return cli_fail(c->cli, EXIT_FAILED, "the job made no step for %d s; see the logs in %s",
+					FAULT_AT_WORK_MS / 1000, c->folder);
+		poll(NULL, 0, CAMPAIGN_LOOK_MS);
+	}
+	return code;
+}
+
 int campaign_await_time(struct campaign *c, uint64_t at)
 {
 	struct err err = {""};

@@ -13,7 +13,7 @@
 
 #define LASTED_MAX_MS (10000 * 86400000ull)
 enum { LINE_BYTES_MAX = 1024, WORDS_MAX = 8, TIME_MAX_MS = 86400000, MBIT_MAX = 100000, MBIT_DEFAULT = 20 };
-enum { PERCENT_MAX = 90, PERCENT_DEFAULT = 5, DELAY_MAX_MS = 10000, DELAY_DEFAULT_MS = 50 };
+enum { PERCENT_MAX = 90, PERCENT_DEFAULT = 5, DELAY_MAX_MS = 10000, DELAY_DEFAULT_MS = 50, STEPS_MAX = 1000000000 };
 
 struct line {
 	const char *path;
@@ -240,12 +240,27 @@ static int take_at(const struct line *l, struct campaign_file *file)
 	return rc ? rc : campaign_file_add(file, &f, true, l->err);
 }
 
+/* Of the time it is as the fault before it, and so comes behind it. */
+static int take_after(const struct line *l, struct campaign_file *file)
+{
+	struct campaign_fault f;
+	uint64_t steps = 0;
+	int rc = take_number(l, l->n > 1 ? l->words[1] : NULL, 1, STEPS_MAX, &steps);
+	if (!rc)
+		rc = take_kind(l, l->n > 2 ? l->words[2] : NULL, file, &f);
+	if (!rc)
+		rc = take_what(l, 3, file, &f);
+	f.steps = steps;
+	f.at_ms = file->n ? file->faults[file->n - 1].at_ms : 0;
+	return rc ? rc : campaign_file_add(file, &f, true, l->err);
+}
+
 /* At the same time, and behind it in the same order. */
 static int take_with(const struct line *l, size_t together, struct campaign_file *file)
 {
 	struct campaign_fault f;
 	if (!together || together == CAMPAIGN_TOGETHER_MAX)
-		return wrong(l, "with stands behind at, or behind another with; at most 8 faults come together");
+		return wrong(l, "with stands behind at, after or another with; at most 8 faults come together");
 	int rc = take_kind(l, l->n > 1 ? l->words[1] : NULL, file, &f);
 	if (!rc && campaign_cuts(f.entry) && !campaign_cuts(file->faults[file->n - 1].entry))
 		rc = wrong(l, "faults of the network stand first: the others come while they last");
@@ -253,6 +268,7 @@ static int take_with(const struct line *l, size_t together, struct campaign_file
 		rc = take_what(l, 2, file, &f);
 	f.with = true;
 	f.at_ms = file->faults[file->n - 1].at_ms;
+	f.steps = file->faults[file->n - 1].steps;
 	file->together = together + 1;
 	return rc ? rc : campaign_file_add(file, &f, true, l->err);
 }
@@ -315,8 +331,9 @@ static int take_line(const struct line *l, struct campaign_file *file)
 {
 	const char *key = l->words[0], *value = l->n == 2 ? l->words[1] : NULL;
 	size_t together = file->together;
-	bool fault = !strcmp(key, "at") || !strcmp(key, "with") || !strcmp(key, "rate") || !strcmp(key, "table");
-	file->together = !strcmp(key, "at");
+	bool one = !strcmp(key, "at") || !strcmp(key, "after");
+	bool fault = one || !strcmp(key, "with") || !strcmp(key, "rate") || !strcmp(key, "table");
+	file->together = one;
 	if (file->n && (!strcmp(key, "ranks") || !strcmp(key, "nodes")))
 		return wrong(l, "ranks and nodes stand before the first fault: which rank and node it hits was drawn");
 	int rc = fault ? check_world(l, file) : 0;
@@ -324,6 +341,8 @@ static int take_line(const struct line *l, struct campaign_file *file)
 		return rc;
 	if (!strcmp(key, "at"))
 		return take_at(l, file);
+	if (!strcmp(key, "after"))
+		return take_after(l, file);
 	if (!strcmp(key, "with"))
 		return take_with(l, together, file);
 	if (!strcmp(key, "rate"))
@@ -331,7 +350,8 @@ static int take_line(const struct line *l, struct campaign_file *file)
 	if (!strcmp(key, "table"))
 		return take_table(l, file);
 	if (file->n)
-		return wrong(l, "at, with, rate or table is wanted: what holds for all faults stands before them");
+		return wrong(l,
+			     "at, after, with, rate or table is wanted: what holds for all faults stands before them");
 	if (!strcmp(key, "seed")) {
 		rc = take_number(l, value, 0, UINT64_MAX / 16, &file->seed);
 		file->random = file->seed;
@@ -350,7 +370,7 @@ static int take_line(const struct line *l, struct campaign_file *file)
 	if (!strcmp(key, "save-storage-every"))
 		return take_number(l, value, 1, 1000000, &file->storage_every);
 	if (!strcmp(key, "least-steps"))
-		return take_number(l, value, 1, 1000000000, &file->least_steps);
+		return take_number(l, value, 1, STEPS_MAX, &file->least_steps);
 	if (!strcmp(key, "hang-timeout"))
 		return take_time(l, value, &file->hang_ms);
 	if (!strcmp(key, "lasted"))
@@ -358,7 +378,7 @@ static int take_line(const struct line *l, struct campaign_file *file)
 	if (!strcmp(key, "over"))
 		return take_time(l, value, &file->over_ms);
 	return wrong(l, "seed, nodes, spares, ranks, min-ranks, save-memory-every, save-storage-every, hang-timeout, "
-			"least-steps, over, lasted, at, with, rate or table is wanted");
+			"least-steps, over, lasted, at, after, with, rate or table is wanted");
 }
 
 static int split(struct line *l, char *text)
@@ -418,6 +438,14 @@ uint64_t campaign_file_span(const struct campaign_file *file)
 {
 	uint64_t last = file->n ? file->faults[file->n - 1].at_ms : 0;
 	return file->drawn && file->over_ms > last ? file->over_ms : last;
+}
+
+uint64_t campaign_file_steps(const struct campaign_file *file)
+{
+	uint64_t steps = 0;
+	for (size_t i = 0; i < file->n; i++)
+		steps += file->faults[i].with ? 0 : file->faults[i].steps;
+	return steps;
 }
 
 size_t campaign_file_together(const struct campaign_file *file, size_t first)

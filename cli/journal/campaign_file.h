@@ -13,6 +13,7 @@
  *	over TIME                       within which faults without a time of their own are drawn; default 60s
  *	lasted TIME                     how long that lasted which the file repeats: what it is compressed by is told; up to 10000d
  *	at TIME KIND [WHAT]             one fault
+ *	after N KIND [WHAT]             one fault, once the job has made N steps since it went on after the fault of the line before
  *	with KIND [WHAT]                another one, together with that of the line before: nobody waits for the job
  *	                                between them. Those of the network stand first: they last meanwhile
  *	rate KIND N [WHAT]              N faults of the kind
@@ -44,6 +45,7 @@ enum {
 
 struct campaign_fault {
 	uint64_t at_ms; /* after the job is at work */
+	uint64_t steps; /* that it makes at least after the fault before this one */
 	const struct fault_entry *entry;
 	uint32_t rank, node; /* node: that of the rank, where it is a fault of a rank */
 	bool with;           /* together with the one before */
@@ -81,6 +83,8 @@ uint32_t campaign_file_each(const struct campaign_file *file);
 size_t campaign_file_together(const struct campaign_file *file, size_t first);
 /* Within which all faults come: `over`, if the time of one was drawn, and until the last one. */
 uint64_t campaign_file_span(const struct campaign_file *file);
+/* That are made between all faults, at least. */
+uint64_t campaign_file_steps(const struct campaign_file *file);
 uint64_t campaign_file_draw(struct campaign_file *file);
 /* Leaves out the faults of the network, or (not 0) only those of the kind; how many. The others stay as they were drawn. */
 size_t campaign_file_leave_out_network(struct campaign_file *file, enum fault_kind only);

@@ -62,6 +62,18 @@ def _():
           [("loss-spike", "found", "daemon")] * 2 + [("kill", "recovered", "daemon")])
 
 
+@case("faults that are so many steps apart come when all ranks have made them since the one before")
+def _():
+    document = campaign("seed 3\nsave-storage-every 20\nafter 60 kill rank=0\nafter 90 exit-early rank=1\nafter 40 kill rank=1\n", "apart")
+    equal([document["fired"], document["exit"]], [3, 0])
+    report = json.loads((top / "apart" / "report.json").read_text())
+    ways = [r for r in report["recoveries"] if not r["start"]]
+    equal(len(ways), 3, ways)
+    for before, after, apart in zip([{"step": 0}, *ways], ways, (60, 90, 40)):
+        came = after["step"] + after["steps_lost"] - before["step"]
+        expect(apart <= came, f"{came} steps between them, {apart} are due", ways)
+
+
 @case("a disk that stalls, is slow, or changes what is written breaks no promise")
 def _():
     document = campaign("seed 6\nsave-storage-every 4\nat 1ms disk-stall for=5s\nat 2ms disk-slow for=15s\nat 3ms disk-corrupt\n", "disks")

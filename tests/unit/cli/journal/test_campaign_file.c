@@ -238,6 +238,31 @@ Test(campaign_file, faults_of_the_network_come_together_and_what_came_with_them_
 	cr_expect_eq(campaign_file_together(&file, 0), 3, "the first one stays");
 }
 
+Test(campaign_file, what_comes_after_steps_comes_in_the_order_of_the_lines)
+{
+	cr_assert_eq(
+		read("nodes 2\nranks 4\nafter 40 nan\nafter 7 link-down node=1\nwith abort\nat 1s kill\nafter 9 ecc\n"),
+		0, "%s", err.text);
+	static const struct {
+		enum fault_kind kind;
+		uint64_t at_ms, steps;
+	} due[] = {{FAULT_NAN, 0, 40},
+		   {FAULT_LINK_DOWN, 0, 7},
+		   {FAULT_ABORT, 0, 7},
+		   {FAULT_KILL, 1000, 0},
+		   {FAULT_ECC, 1000, 9}};
+	cr_assert_eq(file.n, 5);
+	for (size_t i = 0; i < file.n; i++) {
+		cr_expect_eq(file.faults[i].entry->kind, due[i].kind);
+		cr_expect_eq(file.faults[i].at_ms, due[i].at_ms);
+		cr_expect_eq(file.faults[i].steps, due[i].steps, "%zu", i);
+	}
+	cr_expect_eq(campaign_file_together(&file, 1), 2);
+	cr_expect_eq(campaign_file_steps(&file), 56, "those of a group count once");
+	cr_expect_eq(campaign_file_leave_out_network(&file, 0), 1);
+	cr_expect_eq(campaign_file_steps(&file), 56, "what came with the cable comes at its time");
+}
+
 Test(campaign_file, names_the_line_that_is_wrong)
 {
 	static const struct {
@@ -278,8 +303,11 @@ Test(campaign_file, names_the_line_that_is_wrong)
 		     {"nodes 2\nat 3s link-loss percent=91\n", "from 1 to 90"},
 		     {"nodes 2\nat 3s link-loss delay=5ms\n", "link-delay alone"},
 		     {"nodes 2\nat 3s link-delay delay=11s\n", "10 s at most"},
-		     {"with kill\n", "behind at"},
-		     {"rate nan 1\nwith kill\n", ":2: with stands behind at"},
+		     {"after kill\n", "from 1 to 1000000000"},
+		     {"after 0 kill\n", "from 1 to 1000000000"},
+		     {"after 5 murder\n", ":1: a fault"},
+		     {"with kill\n", "stands behind at"},
+		     {"rate nan 1\nwith kill\n", ":2: with stands behind at, after or another with"},
 		     {"at 3s nan\nwith 3s kill\n", ":2: a fault is wanted"},
 		     {"nodes 2\nat 3s nan\nwith link-down\n", "stand first"},
 		     {"nodes 2\nat 3s link-down\nwith nan\nwith reboot\n", ":4: faults of the network stand first"},
