@@ -8,7 +8,8 @@
  *
  *	node-K.spans  node-K.log  node-K.s    and of all: roster  key
  *
- * On hosts (campaign_hosts.h) also: hosts (the token), and node-K.train.jsonl, of which train.jsonl is made at the end. */
+ * On hosts (campaign_hosts.h) also: hosts (the token), node-K.memory (what ranks there had mapped), and node-K.train.jsonl, of which
+ * train.jsonl is made at the end. */
 #ifndef CKPT_CLI_CAMPAIGN_RUN_H
 #define CKPT_CLI_CAMPAIGN_RUN_H
 
@@ -62,7 +63,7 @@ struct campaign {
 	uint64_t steps;
 	size_t no_network;         /* faults that were left out: the nodes have no network of their own */
 	bool *ended;               /* by fault: in the journal */
-	struct left_memory memory; /* that ranks of the disturbed run had; on hosts that is not known */
+	struct left_memory memory; /* that ranks of the disturbed run had; on hosts they have it in files */
 	struct {
 		uint64_t epoch;
 		pid_t pids[CAMPAIGN_RANKS_MAX];

@@ -169,15 +169,21 @@ static int watch_node(struct campaign *c, uint32_t node, struct campaign_view *v
 	return rc;
 }
 
-/* A rank maps its arena before its epoch begins. */
+/* A rank maps its arena before its epoch begins. On a host it is noted there. */
 static int note_memory(struct campaign *c, const struct campaign_view *v, struct err *err)
 {
+	uint64_t hosts = 0;
 	int rc = 0;
-	for (uint32_t r = 0; !rc && !c->hosts.n && r < CAMPAIGN_RANKS_MAX; r++)
+	for (uint32_t r = 0; !rc && r < CAMPAIGN_RANKS_MAX; r++)
 		if (v->pids[r] > 0 && (v->pids[r] != c->noted.pids[r] || v->epoch != c->noted.epoch)) {
-			rc = left_memory_note(&c->memory, v->pids[r]);
+			if (c->hosts.n)
+				hosts |= 1ull << v->nodes[r];
+			else
+				rc = left_memory_note(&c->memory, v->pids[r]);
 			c->noted.pids[r] = v->pids[r];
 		}
+	for (uint32_t k = 0; k < c->hosts.n; k++)
+		hosts_tell(hosts >> k & 1 ? c->nodes[k].run_in : -1, 'N');
 	c->noted.epoch = v->epoch;
 	return rc ? err_set(err, rc, "no memory for what ranks have mapped") : 0;
 }

@@ -8,7 +8,7 @@
  *	parameters  the job ended with the parameters of a run without faults
  *	hangs       each rank that was made to hang, or to enter another collective, was named in time, and none to which
  *	            nothing of the kind was done
- *	left        no process is left behind
+ *	left        no process, network or shared memory is left behind
  *	losses      each spike of the loss that was made was named */
 #ifndef CKPT_CLI_JUDGE_JUDGE_H
 #define CKPT_CLI_JUDGE_JUDGE_H

@@ -15,7 +15,7 @@
 #define ARENA "/memfd:ckpt:"
 #define FILES "/dev/shm/"
 
-enum { LINE_MAX_BYTES = 512, PATH_BYTES = 300 };
+enum { LINE_MAX_BYTES = 512, PATH_BYTES = 300, BOOT_BYTES = 40 };
 
 static bool begins(const char *text, const char *with)
 {
@@ -90,6 +90,54 @@ int left_memory_note(struct left_memory *all, pid_t pid)
 		rc = keep(all, &one);
 	if (maps)
 		fclose(maps);
+	return rc;
+}
+
+/* ---- for another process ------------------------------------------------------------------------------------------- */
+
+/* The numbers of inodes are those of another machine when it was started anew. */
+static int read_boot(char boot[BOOT_BYTES])
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	bool known_ = f && fscanf(f, "%39s", boot) == 1;
+	if (f)
+		fclose(f);
+	return known_ ? 0 : -EIO;
+}
+
+int left_memory_append(const struct left_memory *all, size_t from, const char *path)
+{
+	char boot[BOOT_BYTES];
+	int rc = read_boot(boot);
+	FILE *f = rc ? NULL : fopen(path, "ae");
+	if (!f)
+		return rc ? rc : -errno;
+	for (size_t i = from; i < all->n; i++)
+		fprintf(f, "%s %x:%x %lu %s\n", boot, major(all->of[i].dev), minor(all->of[i].dev),
+			(unsigned long)all->of[i].ino, all->of[i].name);
+	rc = ferror(f) ? -EIO : 0;
+	return fclose(f) && !rc ? -errno : rc;
+}
+
+int left_memory_read(struct left_memory *all, const char *path)
+{
+	char boot[BOOT_BYTES], of[BOOT_BYTES], line[LINE_MAX_BYTES];
+	struct left_segment one;
+	unsigned major_, minor_;
+	unsigned long ino;
+	int rc = read_boot(boot);
+	FILE *f = rc ? NULL : fopen(path, "re");
+	if (!f)
+		return rc ? rc : errno == ENOENT ? 0 : -errno;
+	while (!rc && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%39s %x:%x %lu %127[^\n]", of, &major_, &minor_, &ino, one.name) != 5 ||
+		    strcmp(of, boot) != 0)
+			continue;
+		one.dev = makedev(major_, minor_);
+		one.ino = ino;
+		rc = keep(all, &one);
+	}
+	fclose(f);
 	return rc;
 }
 

@@ -22,6 +22,10 @@ struct left_memory {
 
 /* What the process has mapped, to share and to write: arenas, and files in /dev/shm. Of a process that has gone nothing. -ENOMEM. */
 int left_memory_note(struct left_memory *all, pid_t pid);
+/* For another process on this machine: what was noted from the from-th on is put behind what the file has, and is read from it. That of
+ * before a restart of the machine is none of it. A file that is missing has nothing. 0 or -errno. */
+int left_memory_append(const struct left_memory *all, size_t from, const char *path);
+int left_memory_read(struct left_memory *all, const char *path);
 /* Some of it is still there; text says what, and who has it. */
 bool left_memory_find(const struct left_memory *all, char text[LEFT_MEMORY_TEXT_MAX]);
 void left_memory_free(struct left_memory *all);

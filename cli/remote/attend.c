@@ -3,11 +3,14 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/number.h"
 #include "frame/output.h"
 #include "process/launch_proc.h"
+#include "process/left_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,10 +26,28 @@ enum { VARIABLES_MAX = 16, LETTERS_MAX = 64 };
 struct attended {
 	struct proc proc;
 	uint64_t heard_ns;
-	uint64_t kill_at; /* UINT64_MAX: it is not to end */
-	char letter;      /* when it is left alone */
-	bool alone;       /* it is */
+	uint64_t kill_at;       /* UINT64_MAX: it is not to end */
+	char letter;            /* when it is left alone */
+	bool alone;             /* it is */
+	const char *tag, *path; /* path: of what is noted of memory */
+	struct left_memory memory;
 };
+
+static void note_one(void *arg, const char *pid)
+{
+	uint64_t number;
+	if (number_parse(pid, INT_MAX, &number))
+		(void)left_memory_note(arg, (pid_t)number);
+}
+
+/* What cannot be written is noted the next time. */
+static void note_memory(struct attended *a)
+{
+	size_t before = a->memory.n;
+	host_each_tagged(a->tag, note_one, &a->memory);
+	if (a->memory.n > before && left_memory_append(&a->memory, before, a->path))
+		a->memory.n = before;
+}
 
 static void obey(struct attended *a, char letter)
 {
@@ -34,6 +55,8 @@ static void obey(struct attended *a, char letter)
 		proc_signal(&a->proc, letter == 'T' ? SIGTERM : SIGINT);
 	if (letter == 'K')
 		proc_signal(&a->proc, SIGKILL);
+	if (letter == 'N')
+		note_memory(a);
 }
 
 static void leave_alone(struct attended *a, uint64_t now)
@@ -100,7 +123,7 @@ static bool is_variable(const char *word)
 /* Those of the command line, and the tag; the rest is the command. */
 static int set_of(struct cli *cli, char *set[VARIABLES_MAX], char tag[ENVIRONMENT_TEXT_MAX], int *command)
 {
-	int n = 0, i = 3;
+	int n = 0, i = 4;
 	snprintf(tag, ENVIRONMENT_TEXT_MAX, HOST_TAG "=%s", cli->args[1]);
 	set[n++] = tag;
 	for (; i < cli->nargs && is_variable(cli->args[i]) && n < VARIABLES_MAX; i++)
@@ -111,7 +134,11 @@ static int set_of(struct cli *cli, char *set[VARIABLES_MAX], char tag[ENVIRONMEN
 
 int host_run(struct cli *cli)
 {
-	struct attended a = {.letter = *cli->args[2], .heard_ns = clock_now(), .kill_at = UINT64_MAX};
+	struct attended a = {.letter = *cli->args[2],
+			     .heard_ns = clock_now(),
+			     .kill_at = UINT64_MAX,
+			     .tag = cli->args[1],
+			     .path = cli->args[3]};
 	char *set[VARIABLES_MAX], tag[ENVIRONMENT_TEXT_MAX];
 	struct err err = {""};
 	int command, n = set_of(cli, set, tag, &command);
@@ -125,6 +152,7 @@ int host_run(struct cli *cli)
 		return cli_fail(cli, EXIT_FAILED, "%s", env ? err.text : "out of memory");
 	fcntl(STDIN_FILENO, F_SETFL, fcntl(STDIN_FILENO, F_GETFL) | O_NONBLOCK);
 	int status = attend(&a);
+	left_memory_free(&a.memory);
 	if (!proc_kill_all(clock_deadline(KILLED_NS)))
 		return cli_fail(cli, EXIT_FAILED, "a process below %s does not die", cli->args[command]);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -8,11 +8,11 @@ static const struct {
 	const char *name;
 	int least; /* arguments behind it */
 	int (*run)(struct cli *cli);
-} parts[] = {{"run", 3, host_run},
+} parts[] = {{"run", 4, host_run},
 	     {"bridge", 1, host_bridge},
 	     {"serve", 2, host_serve},
 	     {"check", 4, host_check},
-	     {"left", 2, host_left}};
+	     {"left", 3, host_left}};
 
 static int run(struct cli *cli)
 {

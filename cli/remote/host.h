@@ -8,8 +8,9 @@
 /* Every process of a campaign on a host has it in its environment: by it those that are left are found. */
 #define HOST_TAG "CAMPAIGN_ON_HOST"
 
-/* attend.c: TAG ALONE [NAME=VALUE…] COMMAND [ARG…]. Runs the command, and reads letters on stdin: T, I and K are SIGTERM,
- * SIGINT and SIGKILL to it, a dot says that somebody is there. It is left alone by the end of stdin, or by
+/* attend.c: TAG ALONE MEMORY [NAME=VALUE…] COMMAND [ARG…]. Runs the command, and reads letters on stdin: T, I and K are SIGTERM,
+ * SIGINT and SIGKILL to it, a dot says that somebody is there. N: what the processes with the tag have mapped is put into
+ * the file MEMORY (left_memory.h). It is left alone by the end of stdin, or by
  * HOST_SILENCE_NS without a letter: that is as the letter ALONE, and later SIGKILL. Ends when all processes below it have
  * ended, with the status of the command, or with 128 and the signal. */
 int host_run(struct cli *cli);
@@ -23,8 +24,10 @@ int host_serve(struct cli *cli);
 
 /* look.c: DIR TOKEN ADDRESS TAG. Whether this host can be a node; prints version, port and time. */
 int host_check(struct cli *cli);
-/* look.c: TAG SOCKET. Prints what is left of the campaign on this host; EXIT_PARTIAL: something is. */
+/* look.c: TAG SOCKET MEMORY. Prints what is left of the campaign on this host; EXIT_PARTIAL: something is. */
 int host_left(struct cli *cli);
+/* look.c: for each process that has the tag. */
+void host_each_tagged(const char *tag, void (*each)(void *arg, const char *pid), void *arg);
 
 #define HOST_TEXT2(x) #x
 #define HOST_TEXT(x) HOST_TEXT2(x)

@@ -124,3 +124,9 @@ char *hosts_socket(const struct hosts *h, uint32_t k, const char *name, char dst
 	snprintf(dst, HOSTS_SOCKET_MAX, "/tmp/ckpt-%s-%u.%.8s", h->token, k, name);
 	return dst;
 }
+
+char *hosts_memory(const struct hosts *h, uint32_t k, char dst[PATH_MAX])
+{
+	snprintf(dst, PATH_MAX, "%.4000s/node-%u.memory", h->folder, k);
+	return dst;
+}

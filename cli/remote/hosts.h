@@ -43,6 +43,8 @@ bool hosts_nothing_left(const struct hosts *hosts, uint32_t k, char *text, size_
 
 /* Of the daemon there; a path on the host. name: "s". Returns dst. */
 char *hosts_socket(const struct hosts *hosts, uint32_t k, const char *name, char dst[HOSTS_SOCKET_MAX]);
+/* In the folder: what the ranks there had mapped. Returns dst. */
+char *hosts_memory(const struct hosts *hosts, uint32_t k, char dst[PATH_MAX]);
 char *hosts_tag(const struct hosts *hosts, uint32_t k, char dst[HOSTS_TAG_MAX]);
 
 /* A line for the remote shell: this program, and these words; tagged: as one of the campaign's that must not be left.

@@ -123,9 +123,10 @@ int hosts_check(struct hosts *h, const char *folder)
 
 bool hosts_nothing_left(const struct hosts *h, uint32_t k, char *text, size_t size)
 {
-	char said[HOSTS_SAID_MAX], tag[HOSTS_TAG_MAX], socket[HOSTS_SOCKET_MAX];
+	char said[HOSTS_SAID_MAX], tag[HOSTS_TAG_MAX], socket[HOSTS_SOCKET_MAX], memory[PATH_MAX];
 	struct err err = {""};
-	const char *const words[] = {"host", "left", hosts_tag(h, k, tag), hosts_socket(h, k, "s", socket)};
+	const char *const words[] = {"host", "left", hosts_tag(h, k, tag), hosts_socket(h, k, "s", socket),
+				     hosts_memory(h, k, memory)};
 	int status = hosts_ask(h, k, words, sizeof(words) / sizeof(words[0]), LEFT_NS, NULL, NULL, said, &err);
 	said[strcspn(said, "\n")] = '\0';
 	if (status == EXIT_PARTIAL)

@@ -50,13 +50,14 @@ int hosts_start(const struct hosts *h, uint32_t k, char alone, char *const *set,
 {
 	enum { WORDS_MAX = 96 };
 	const char *words[WORDS_MAX];
-	char tag[HOSTS_TAG_MAX], letter[2] = {alone};
+	char tag[HOSTS_TAG_MAX], memory[PATH_MAX], letter[2] = {alone};
 	size_t n = 0;
 	int ends[2];
 	words[n++] = "host";
 	words[n++] = "run";
 	words[n++] = hosts_tag(h, k, tag);
 	words[n++] = letter;
+	words[n++] = hosts_memory(h, k, memory);
 	for (int i = 0; i < nset; i++)
 		words[n++] = set[i];
 	for (int i = 0; argv[i] && n < WORDS_MAX; i++)

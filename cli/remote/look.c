@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "frame/output.h"
+#include "process/left_memory.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -90,50 +91,69 @@ static void name_of(const char *pid, char *dst, size_t size)
 	dst[strcspn(dst, "\n")] = '\0';
 }
 
-/* How many; text: the first. */
-static unsigned count_left(const char *tag, char *text, size_t size)
+void host_each_tagged(const char *tag, void (*each)(void *arg, const char *pid), void *arg)
 {
 	AUTO_CLOSEDIR DIR *dir = opendir("/proc");
 	AUTO_FREE char *data = malloc(ENVIRONMENT_BYTES_MAX);
-	unsigned n = 0;
-	char name[64];
-	for (struct dirent *e; dir && data && (e = readdir(dir));) {
-		if (!isdigit((unsigned char)*e->d_name) || !is_tagged(e->d_name, tag, data))
-			continue;
-		name_of(e->d_name, name, sizeof(name));
-		if (!n++)
-			snprintf(text, size, "process %.20s (%.40s) is left behind", e->d_name, name);
-	}
-	return n;
+	for (struct dirent *e; dir && data && (e = readdir(dir));)
+		if (isdigit((unsigned char)*e->d_name) && is_tagged(e->d_name, tag, data))
+			each(arg, e->d_name);
 }
 
-static bool is_left(const char *tag, const char *socket, char *text, size_t size)
+struct left {
+	unsigned n; /* processes */
+	char text[LEFT_MEMORY_TEXT_MAX];
+};
+
+/* The first is named. */
+static void count(void *arg, const char *pid)
 {
-	unsigned n = count_left(tag, text, size);
-	if (n || access(socket, F_OK))
-		return n;
-	snprintf(text, size, "the socket %s is left behind", socket);
+	struct left *left = arg;
+	char name[64];
+	if (left->n++)
+		return;
+	name_of(pid, name, sizeof(name));
+	snprintf(left->text, sizeof(left->text), "process %.20s (%.40s) is left behind", pid, name);
+}
+
+static bool any_left(const char *tag, struct left *left)
+{
+	*left = (struct left){.n = 0};
+	host_each_tagged(tag, count, left);
+	return left->n;
+}
+
+static bool is_left(const char *tag, const char *socket, const struct left_memory *memory, struct left *left)
+{
+	if (any_left(tag, left))
+		return true;
+	if (access(socket, F_OK))
+		return left_memory_find(memory, left->text);
+	snprintf(left->text, sizeof(left->text), "the socket %.200s is left behind", socket);
 	return true;
 }
 
 int host_left(struct cli *cli)
 {
-	char text[512] = "";
+	struct left left = {.n = 0};
+	struct left_memory memory = {.n = 0};
+	int rc = left_memory_read(&memory, cli->args[3]), code = EXIT_OK;
 	uint64_t deadline = clock_deadline(LEFT_NS);
-	while (is_left(cli->args[1], cli->args[2], text, sizeof(text))) {
-		if (clock_now() >= deadline) {
-			printf("%s\n", text);
-			return EXIT_PARTIAL;
-		}
+	while (!rc && !code && is_left(cli->args[1], cli->args[2], &memory, &left)) {
+		if (clock_now() >= deadline)
+			code = EXIT_PARTIAL;
 		poll(NULL, 0, 100);
 	}
-	return EXIT_OK;
+	left_memory_free(&memory);
+	if (code)
+		printf("%s\n", left.text);
+	return rc ? cli_fail(cli, EXIT_FAILED, "%s: %s", cli->args[3], err_name(rc)) : code;
 }
 
 int host_check(struct cli *cli)
 {
 	const char *dir = cli->args[1], *token = cli->args[2], *address = cli->args[3], *tag = cli->args[4];
-	char text[512];
+	struct left left;
 	unsigned port = 0;
 	uint64_t deadline = clock_deadline(LEFT_NS);
 	if (!has_token(dir, token))
@@ -141,11 +161,11 @@ int host_check(struct cli *cli)
 				"%s is not there, or another directory: give a --dir that all hosts share", dir);
 	if (access(dir, W_OK))
 		return cli_fail(cli, EXIT_FAILED, "%s cannot be written: %s", dir, err_name(-errno));
-	while (count_left(tag, text, sizeof(text)) && clock_now() < deadline)
+	while (any_left(tag, &left) && clock_now() < deadline)
 		poll(NULL, 0, 100);
 	if (clock_now() >= deadline)
 		return cli_fail(cli, EXIT_FAILED, "of an earlier part of this campaign %s: wait until it has ended",
-				text);
+				left.text);
 	int rc = choose_port(address, &port);
 	if (rc)
 		return cli_fail(cli, EXIT_FAILED, "no port at %s: %s: name the host as HOST=ADDRESS", address,

@@ -237,4 +237,28 @@ def _():
     equal([i["text"] for i in document["invariants"] if not i["held"]], [f"host b: process {stray.pid} (sleep) is left behind"], said)
 
 
+def arena_of(folder, node):
+    """The memory that the daemon of the node shares with its rank, opened here."""
+    for pid in tagged(folder):
+        path = pathlib.Path("/proc") / str(pid)
+        with contextlib.suppress(OSError):
+            words = (path / "cmdline").read_bytes().split(b"\0")
+            if words[0].endswith(b"ckptd") and f"node-{node}".encode() in words:
+                return next(os.open(fd, os.O_RDONLY) for fd in (path / "fd").iterdir() if os.readlink(fd).startswith("/memfd:ckpt:campaign"))
+    raise AssertionError(f"node-{node} has no daemon with an arena")
+
+
+@case("memory of a rank that somebody has yet on a host is left behind there")
+def _():
+    child = Hosts("abc").start(HEAD + "at 500ms kill rank=0\nat 3s kill rank=0\n", "held")
+    fired_once(child, "held")
+    held = arena_of("held", 1)
+    try:
+        document, said = ended(child, FAILED)
+    finally:
+        os.close(held)
+    equal([i["text"] for i in document["invariants"] if not i["held"]], [f"host b: process {os.getpid()} has the shared memory /memfd:ckpt:campaign still"], said)
+    equal(sorted(path.name for path in (top / "held").glob("*.memory")), [f"node-{k}.memory" for k in range(3)])
+
+
 sys.exit(cases.end())

@@ -9,14 +9,15 @@ import tempfile
 import time
 
 from launcher import CKPT, ENVIRONMENT, gone, top
-from tap import DEADLINE, NIGHTLY, Cases, equal, until
+from tap import DEADLINE, NIGHTLY, Cases, equal, expect, until
 
+MEMORY = top / "memory"
 cases = Cases()
 case = cases.case
 
 
 def start(letter, *words, **env):
-    return subprocess.Popen([CKPT, "host", "run", "abc-0", letter, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    return subprocess.Popen([CKPT, "host", "run", "abc-0", letter, MEMORY, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                             env=dict(ENVIRONMENT, **env))
 
 
@@ -59,6 +60,38 @@ def _():
         until(lambda: child.poll() is not None, "it has ended")
         equal(child.returncode, code)
         equal(gone(pid), True)
+
+
+MAPS = """import mmap, os, signal, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 4096)
+held = mmap.mmap(file, 4096)
+print("mapped", flush=True)
+signal.pause()"""
+
+
+def left():
+    done = subprocess.run([CKPT, "host", "left", "abc-0", top / "no-socket", MEMORY], capture_output=True, text=True, env=ENVIRONMENT, timeout=2 * DEADLINE)
+    return done.returncode, done.stdout
+
+
+@case("what a rank has mapped is noted by a letter, and looked for when all has ended")
+def _():
+    path = pathlib.Path("/dev/shm") / f"host-{os.getpid()}"
+    child = start("K", sys.executable, "-c", MAPS, path)
+    try:
+        equal(child.stdout.readline(), "mapped\n")
+        expect(not MEMORY.exists(), "nobody has asked")
+        child.stdin.write("N")
+        child.stdin.flush()
+        until(lambda: MEMORY.exists() and str(path) in MEMORY.read_text(), "it is noted")
+        child.stdin.write("K")
+        ended(child, 128 + 9)
+        equal(left(), (3, f"the shared memory {path} is left behind\n"))
+    finally:
+        child.kill()
+        path.unlink()
+    equal(left(), (0, ""))
 
 
 def nobody_speaks():

@@ -1,6 +1,7 @@
 #include "process/left_memory.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +62,38 @@ Test(left_memory, a_file_in_dev_shm_is_left_until_it_is_removed)
 	cr_expect(left_memory_find(&all, text) && strstr(text, path), "%s", text);
 	unlink(path);
 	cr_expect_not(left_memory_find(&all, text), "%s", text);
+}
+
+Test(left_memory, what_was_noted_is_known_to_another_process)
+{
+	struct left_memory other = {.n = 0};
+	char path[] = "/tmp/left-memory-XXXXXX", line[256];
+	close(mkstemp(path));
+	int fd = memfd_create("ckpt:gpt", MFD_CLOEXEC);
+	void *at = map(fd);
+	cr_assert_eq(left_memory_note(&all, getpid()), 0);
+	cr_assert_eq(left_memory_append(&all, 0, path), 0);
+	cr_assert_eq(left_memory_append(&all, 1, path), 0);
+	cr_assert_eq(left_memory_read(&other, path), 0);
+	cr_expect_eq(other.n, 1);
+	cr_expect(left_memory_find(&other, text) && strstr(text, "/memfd:ckpt:gpt"), "%s", text);
+	munmap(at, BYTES);
+	close(fd);
+	cr_expect_not(left_memory_find(&other, text), "%s", text);
+	left_memory_free(&other);
+	FILE *f = fopen(path, "r");
+	cr_assert(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	f = fopen(path, "w");
+	cr_assert(f);
+	*line = *line == '0' ? '1' : '0';
+	fputs(line, f);
+	fclose(f);
+	cr_assert_eq(left_memory_read(&other, path), 0);
+	cr_expect_eq(other.n, 0, "it is of before a restart");
+	unlink(path);
+	cr_expect_eq(left_memory_read(&other, path), 0, "there is none");
+	cr_expect_eq(left_memory_append(&all, 0, "/nowhere/file"), -ENOENT);
 }
 
 Test(left_memory, memory_of_others_and_what_is_only_read_is_not_noted)
