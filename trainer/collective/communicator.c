@@ -125,7 +125,7 @@ int communicator_all_gather(struct communicator *c, float *data, size_t count)
 
 int communicator_sum(struct communicator *c, double *values, size_t count)
 {
-	int64_t deadline = enter(c, "reduce_double", CKPT_F64, count * sizeof(*values));
+	int64_t deadline = enter(c, "all_reduce", CKPT_F64, count * sizeof(*values));
 
 	return leave(c, collective_sum(c->collective, values, count, deadline));
 }

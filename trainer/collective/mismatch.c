@@ -74,16 +74,10 @@ __attribute__((format(printf, 3, 4))) static size_t put(char text[MISMATCH_TEXT_
 	return used;
 }
 
-/* Of those that collectives here have. */
-static const char *type_name(uint8_t dtype)
-{
-	return dtype == CKPT_F32 ? " of F32" : dtype == CKPT_F64 ? " of F64" : dtype == CKPT_U8 ? " of U8" : "";
-}
-
 static size_t put_place(char text[MISMATCH_TEXT_SIZE], size_t used, const struct communicator_place *place)
 {
 	return put(text, used, "%.*s #%" PRIu64 " of %" PRIu64 " bytes%s", (int)sizeof(place->op), place->op,
-		   place->sequence, place->bytes, type_name(place->dtype));
+		   place->sequence, place->bytes, ring_type_text(place->dtype));
 }
 
 /* Those who are elsewhere than `most`; NULL: all that count. */

@@ -98,6 +98,9 @@ int ring_all_reduce_int64(struct ring *ring, int64_t *values, size_t count, enum
 /* The sum in rank order; limits as above. */
 int ring_all_reduce_double(struct ring *ring, double *values, size_t count, int64_t deadline);
 
+/* Of a ckpt_dtype that collectives here have, for messages: " of F32"; else "". */
+const char *ring_type_text(unsigned int dtype);
+
 /* Returns when every rank has called it. */
 int ring_barrier(struct ring *ring, int64_t deadline);
 

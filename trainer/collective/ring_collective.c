@@ -39,6 +39,7 @@ static int pass_shard(struct ring *r, const struct shards *s, int step, int out,
 	struct shard_range receive = shard_range(s->count, ring_rank_at(r, in), r->world);
 	struct ring_hop hop = {
 		.collective = s->collective,
+		.dtype = CKPT_F32,
 		.number = s->first_hop + (unsigned int)step,
 		.total = s->count * sizeof(float),
 		.send = s->data + send.begin,
@@ -70,13 +71,15 @@ static int gather_phase(struct ring *r, const struct shards *s, int64_t deadline
 }
 
 /* all[world * bytes], of which this rank's part is filled in. */
-static int gather_small(struct ring *r, enum ring_collective collective, char *all, size_t bytes, int64_t deadline)
+static int gather_small(struct ring *r, enum ring_collective collective, ckpt_dtype dtype, char *all, size_t bytes,
+			int64_t deadline)
 {
 	int rc = 0;
 
 	for (int step = 0; step < r->world - 1 && rc == 0; step++) {
 		struct ring_hop hop = {
 			.collective = collective,
+			.dtype = dtype,
 			.number = (unsigned int)step,
 			.total = bytes,
 			.send = all + (size_t)ring_rank_at(r, -step) * bytes,
@@ -91,8 +94,8 @@ static int gather_small(struct ring *r, enum ring_collective collective, char *a
 }
 
 /* Gathers `values` of every rank into r->small. */
-static int gather_values(struct ring *r, enum ring_collective collective, const void *values, size_t bytes,
-			 int64_t deadline)
+static int gather_values(struct ring *r, enum ring_collective collective, ckpt_dtype dtype, const void *values,
+			 size_t bytes, int64_t deadline)
 {
 	int rc = begin(r);
 
@@ -100,13 +103,13 @@ static int gather_values(struct ring *r, enum ring_collective collective, const 
 		return rc;
 	if (bytes)
 		memcpy(r->small + (size_t)r->rank * bytes, values, bytes);
-	return gather_small(r, collective, r->small, bytes, deadline);
+	return gather_small(r, collective, dtype, r->small, bytes, deadline);
 }
 
 static int all_reduce_small(struct ring *r, float *data, size_t count, int64_t deadline)
 {
 	const float *all = (const float *)r->small;
-	int rc = gather_values(r, RING_ALL_REDUCE, data, count * sizeof(float), deadline);
+	int rc = gather_values(r, RING_ALL_REDUCE, CKPT_F32, data, count * sizeof(float), deadline);
 
 	if (rc < 0)
 		return rc;
@@ -155,7 +158,7 @@ int ring_gather(struct ring *r, void *all, size_t bytes, int64_t deadline)
 	if (bytes > RING_SMALL_BYTES)
 		return -EINVAL;
 	rc = begin(r);
-	return rc < 0 ? rc : gather_small(r, RING_GATHER, all, bytes, deadline);
+	return rc < 0 ? rc : gather_small(r, RING_GATHER, CKPT_U8, all, bytes, deadline);
 }
 
 static int64_t combine(int64_t a, int64_t b, enum ring_op op)
@@ -174,7 +177,7 @@ int ring_all_reduce_int64(struct ring *r, int64_t *values, size_t count, enum ri
 
 	if (count > RING_SMALL_BYTES / sizeof(*values))
 		return -EINVAL;
-	rc = gather_values(r, RING_REDUCE_INT64, values, count * sizeof(*values), deadline);
+	rc = gather_values(r, RING_ALL_REDUCE, CKPT_I64, values, count * sizeof(*values), deadline);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < count; i++) {
@@ -192,7 +195,7 @@ int ring_all_reduce_double(struct ring *r, double *values, size_t count, int64_t
 
 	if (count > RING_SMALL_BYTES / sizeof(*values))
 		return -EINVAL;
-	rc = gather_values(r, RING_REDUCE_DOUBLE, values, count * sizeof(*values), deadline);
+	rc = gather_values(r, RING_ALL_REDUCE, CKPT_F64, values, count * sizeof(*values), deadline);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < count; i++) {
@@ -205,5 +208,5 @@ int ring_all_reduce_double(struct ring *r, double *values, size_t count, int64_t
 
 int ring_barrier(struct ring *r, int64_t deadline)
 {
-	return gather_values(r, RING_BARRIER, NULL, 0, deadline);
+	return gather_values(r, RING_BARRIER, (ckpt_dtype)0, NULL, 0, deadline);
 }

@@ -13,6 +13,8 @@
 #include "collective/ring_internal.h"
 #include "common/deadline.h"
 
+enum { PLACE_SIZE = 96 };
+
 struct progress {
 	struct ring *ring;
 	const struct ring_hop *hop;
@@ -26,13 +28,28 @@ struct progress {
 static const char *collective_name(unsigned int collective)
 {
 	static const char *const names[RING_COLLECTIVES] = {
-		[RING_ALL_REDUCE] = "all_reduce",     [RING_REDUCE_SCATTER] = "reduce_scatter",
-		[RING_ALL_GATHER] = "all_gather",     [RING_GATHER] = "gather",
-		[RING_REDUCE_INT64] = "reduce_int64", [RING_REDUCE_DOUBLE] = "reduce_double",
+		[RING_ALL_REDUCE] = "all_reduce", [RING_REDUCE_SCATTER] = "reduce_scatter",
+		[RING_ALL_GATHER] = "all_gather", [RING_GATHER] = "gather",
 		[RING_BARRIER] = "barrier",
 	};
 
 	return collective < RING_COLLECTIVES && names[collective] ? names[collective] : "unknown collective";
+}
+
+const char *ring_type_text(unsigned int dtype)
+{
+	switch (dtype) {
+	case CKPT_U8:
+		return " of U8";
+	case CKPT_F32:
+		return " of F32";
+	case CKPT_F64:
+		return " of F64";
+	case CKPT_I64:
+		return " of I64";
+	default:
+		return "";
+	}
 }
 
 /*
@@ -52,37 +69,37 @@ static void await_next(struct ring *r, int64_t deadline)
 	while (n < 0 && errno == EINTR);
 }
 
+/* "in all_reduce #12 of 4096 bytes of F32" */
+static const char *describe(const struct ring_message *at, char text[PLACE_SIZE])
+{
+	snprintf(text, PLACE_SIZE, "in %s #%" PRIu64 " of %" PRIu64 " bytes%s", collective_name(at->collective),
+		 at->sequence, at->total, ring_type_text(at->dtype));
+	return text;
+}
+
 static int fail_mismatch(struct progress *p)
 {
 	const struct ring_message *got = &p->received, *want = &p->expected;
+	char own[PLACE_SIZE], other[PLACE_SIZE];
 	int peer = ring_rank_at(p->ring, -1);
 
 	if (got->magic != RING_MAGIC)
 		return ring_fail(p->ring, -EPROTO, "rank %d sent no message of this protocol", peer);
 	await_next(p->ring, p->deadline);
-	return ring_fail(p->ring, -EPROTO,
-			 "mismatch: rank %d is in %s #%" PRIu64 " of %" PRIu64
-			 " bytes (hop %u), rank %d in %s #%" PRIu64 " of %" PRIu64 " bytes (hop %u)",
-			 p->ring->rank, collective_name(want->collective), want->sequence, want->total, want->hop, peer,
-			 collective_name(got->collective), got->sequence, got->total, got->hop);
-}
-
-/* "in all_reduce #12 of 4096 bytes" */
-static const char *describe(const struct progress *p, char text[96])
-{
-	snprintf(text, 96, "in %s #%" PRIu64 " of %" PRIu64 " bytes", collective_name(p->expected.collective),
-		 p->expected.sequence, p->expected.total);
-	return text;
+	return ring_fail(p->ring, -EPROTO, "mismatch: rank %d is %s (hop %u), rank %d %s (hop %u)", p->ring->rank,
+			 describe(want, own), want->hop, peer, describe(got, other), got->hop);
 }
 
 /* A socket error towards `peer`; a reset and a close are one thing to the caller. */
 static int fail_socket(struct progress *p, int error, int peer)
 {
-	char where[96];
+	char where[PLACE_SIZE];
 
 	if (error == EPIPE || error == ECONNRESET)
-		return ring_fail(p->ring, -EPIPE, "rank %d has closed the connection %s", peer, describe(p, where));
-	return ring_fail(p->ring, -error, "connection to rank %d: %s %s", peer, strerror(error), describe(p, where));
+		return ring_fail(p->ring, -EPIPE, "rank %d has closed the connection %s", peer,
+				 describe(&p->expected, where));
+	return ring_fail(p->ring, -error, "connection to rank %d: %s %s", peer, strerror(error),
+			 describe(&p->expected, where));
 }
 
 static bool sending(const struct progress *p)
@@ -172,13 +189,13 @@ static int receive_part(struct progress *p)
 
 static int fail_timeout(struct progress *p)
 {
-	char where[96];
+	char where[PLACE_SIZE];
 
 	if (receiving(p))
 		return ring_fail(p->ring, -ETIMEDOUT, "timed out waiting for rank %d %s", ring_rank_at(p->ring, -1),
-				 describe(p, where));
+				 describe(&p->expected, where));
 	return ring_fail(p->ring, -ETIMEDOUT, "timed out sending to rank %d %s", ring_rank_at(p->ring, 1),
-			 describe(p, where));
+			 describe(&p->expected, where));
 }
 
 /* Sleeps until a socket or the cancel descriptor is ready. */
@@ -190,13 +207,13 @@ static int wait_ready(struct progress *p)
 		{receiving(p) ? r->previous_fd : -1, POLLIN, 0},
 		{sending(p) ? r->next_fd : -1, POLLOUT, 0},
 	};
-	char where[96];
+	char where[PLACE_SIZE];
 	int n = poll(fds, 3, deadline_left_ms(p->deadline));
 
 	if (n < 0 && errno != EINTR)
 		return ring_fail(r, -errno, "poll: %s", strerror(errno));
 	if (n > 0 && fds[0].revents)
-		return ring_fail(r, -ECANCELED, "canceled %s", describe(p, where));
+		return ring_fail(r, -ECANCELED, "canceled %s", describe(&p->expected, where));
 	if (monotonic_ns() >= p->deadline)
 		return fail_timeout(p);
 	return 0;
@@ -222,7 +239,8 @@ int ring_exchange(struct ring *r, const struct ring_hop *hop, int64_t deadline)
 {
 	struct ring_message header = {
 		.magic = RING_MAGIC,
-		.collective = (uint16_t)hop->collective,
+		.collective = (uint8_t)hop->collective,
+		.dtype = (uint8_t)hop->dtype,
 		.hop = (uint16_t)hop->number,
 		.sequence = r->sequence,
 		.total = hop->total,

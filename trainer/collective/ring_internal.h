@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "ckpt.h"
 #include "collective/ring.h"
 #include "collective/ring_wire.h"
 
@@ -67,6 +68,7 @@ unsigned int ring_address_length(const struct sockaddr_storage *socket_address);
 /* One hop: what is sent to the next rank while something else comes from the previous one. */
 struct ring_hop {
 	enum ring_collective collective;
+	ckpt_dtype dtype; /* of its elements; 0: it has none */
 	unsigned int number;
 	uint64_t total;
 	const void *send;

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x52494e47)
-#define RING_VERSION 1
+#define RING_VERSION 2
 
 enum { RING_NONCE_SIZE = 16 };
 
@@ -52,8 +52,6 @@ enum ring_collective {
 	RING_REDUCE_SCATTER,
 	RING_ALL_GATHER,
 	RING_GATHER,
-	RING_REDUCE_INT64,
-	RING_REDUCE_DOUBLE,
 	RING_BARRIER,
 	RING_COLLECTIVES,
 };
@@ -61,11 +59,12 @@ enum ring_collective {
 /* Before each payload. All but `bytes` is the same on all ranks, so the receiver knows every field beforehand. */
 struct ring_message {
 	uint32_t magic;
-	uint16_t collective; /* enum ring_collective */
-	uint16_t hop;        /* counts from 0 within the collective */
-	uint64_t sequence;   /* of the collective, from 1 */
-	uint64_t total;      /* bytes of the whole collective, as its caller sees it */
-	uint64_t bytes;      /* of the payload that follows */
+	uint8_t collective; /* enum ring_collective */
+	uint8_t dtype;      /* ckpt_dtype of its elements; 0: it has none */
+	uint16_t hop;       /* counts from 0 within the collective */
+	uint64_t sequence;  /* of the collective, from 1 */
+	uint64_t total;     /* bytes of the whole collective, as its caller sees it */
+	uint64_t bytes;     /* of the payload that follows */
 };
 _Static_assert(sizeof(struct ring_message) == 32, "no padding");
 

@@ -158,9 +158,42 @@ Test(ring_failure, mismatch_is_found_and_named)
 		const char *error = ring_error(ranks.rank[i].ring);
 
 		cr_assert(ranks.rank[i].result == -EPROTO || ranks.rank[i].result == -EPIPE, "%s", error);
-		named += strstr(error, "all_gather #1 of 8000 bytes") && strstr(error, "all_reduce #1 of 16000 bytes");
+		named += strstr(error, "all_gather #1 of 8000 bytes of F32") &&
+			 strstr(error, "all_reduce #1 of 16000 bytes of F32");
 	}
 	cr_assert_geq(named, 1);
+	ranks_free(&ranks);
+}
+
+/* Same operation, number and bytes: rank 1 has numbers of another type. */
+static int disagree_in_type(struct rank *r)
+{
+	static float data[MAX_RANKS][512];
+	double values[256] = {0};
+
+	if (r->rank == 1)
+		return ring_all_reduce_double(r->ring, values, 256, deadline_in_ms(20000));
+	return ring_all_reduce_sum(r->ring, data[r->rank], 512, deadline_in_ms(20000));
+}
+
+Test(ring_failure, another_type_alone_is_a_mismatch_and_named)
+{
+	struct ranks ranks = {0};
+	int named = 0;
+
+	ranks_listen(&ranks, 3);
+	ranks_start(&ranks, 3, disagree_in_type);
+	ranks_join(&ranks, 3);
+	for (int i = 0; i < 3; i++) {
+		const char *error = ring_error(ranks.rank[i].ring);
+
+		cr_expect(ranks.rank[i].result == -EPROTO || ranks.rank[i].result == -EPIPE, "%s", error);
+		named += strstr(error, "rank 1 is in all_reduce #1 of 2048 bytes of F64 (hop 0), rank 0 in all_reduce "
+				       "#1 of 2048 bytes of F32 (hop 0)") ||
+			 strstr(error, "rank 2 is in all_reduce #1 of 2048 bytes of F32 (hop 0), rank 1 in all_reduce "
+				       "#1 of 2048 bytes of F64 (hop 0)");
+	}
+	cr_expect_geq(named, 1);
 	ranks_free(&ranks);
 }
 
