@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,10 +64,20 @@ static int stop(const struct fault_request *q, int pidfd, pid_t pid, char text[W
 	return rc;
 }
 
-static int await_death(int pidfd, pid_t pid, uint32_t within_ms, struct err *err)
+/* Until it has ended, whatever interrupts the wait. False: it goes on. */
+static bool await_end(int pidfd, uint32_t within_ms)
 {
 	struct pollfd fd = {.fd = pidfd, .events = POLLIN};
-	if (poll(&fd, 1, (int)within_ms) == 1)
+	uint64_t deadline = clock_deadline(within_ms * CLOCK_NS_PER_MS);
+	int n = poll(&fd, 1, (int)within_ms);
+	while (n < 0 && errno == EINTR)
+		n = poll(&fd, 1, clock_ms_until(deadline));
+	return n == 1;
+}
+
+static int await_death(int pidfd, pid_t pid, uint32_t within_ms, struct err *err)
+{
+	if (await_end(pidfd, within_ms))
 		return 0;
 	return err_set(err, -ETIMEDOUT, "the daemon, process %d, has not ended", (int)pid);
 }
@@ -89,8 +100,7 @@ int fault_open_daemon(const struct fault_request *q, pid_t *pid, struct err *err
 
 void fault_await_daemon(const struct fault_request *q, int pidfd, struct fault_result *result)
 {
-	struct pollfd fd = {.fd = pidfd, .events = POLLIN};
-	if (poll(&fd, 1, (int)q->entry->fires_ms) == 1)
+	if (await_end(pidfd, q->entry->fires_ms))
 		return;
 	result->outcome = FAULT_NOT_FIRED;
 	snprintf(result->text, sizeof(result->text), "the daemon has answered, and has not ended");
