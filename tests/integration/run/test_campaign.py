@@ -192,7 +192,7 @@ ranks 6
 save-storage-every 4
 hang-timeout 6s
 at 1s kill rank=1
-at 1s absent rank=4
+after 20 absent rank=4
 at 2s kill-daemon node=0
 at 2s kill-daemon node=2
 at 2s flip-replica rank=3
@@ -210,7 +210,7 @@ def _():
     log = [(top / "nodes" / f"node-{node}.log").read_text() for node in range(3)]
     equal(["rank 4 hangs" in text for text in log], [False, False, True])
     told = [json.loads(line) for line in (top / "nodes" / "journal").read_text().splitlines() if '"standstill"' in line]
-    # It may hang in the first steps of an epoch. There ckptd and the launchers have the same time, and either may be first.
+    # In the first steps of an epoch ckptd and the launchers have the same time, and either may be first. This is far behind them, however busy the machine is.
     expect({line["rank"] for line in told} <= {4}, "the daemons name it, or nobody", told)
     expect({line["node"] for line in told} == {0, 1, 2} and all(1800 < line["after_ms"] < 6000 for line in told), told)
     equal((top / "nodes" / "roster").read_text().split()[::2], ["node-0", "node-1", "node-2"])
