@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_S = 60, TIMEOUT_MAX_S = 86400 };
+enum { TIMEOUT_S = 60, TIMEOUT_MAX_S = 86400, LOSS_DEFAULT = 5, LOSS_MAX = 90, LINK_MAX_MS = 600000 };
 
 /* ---- the catalogue ----------------------------------------------------------------------------------------------- */
 
@@ -133,6 +133,26 @@ static int read_jump(const struct cli *cli, struct fault_request *q)
 	return EXIT_OK;
 }
 
+/* Which interface, and of link-loss how much. */
+static int read_link(const struct cli *cli, struct fault_request *q)
+{
+	bool network = q->entry->target == FAULT_AT_NETWORK, loss = q->entry->kind == FAULT_LINK_LOSS;
+	uint64_t percent = cli_number(cli, "percent", LOSS_DEFAULT);
+	q->interface = cli_text(cli, "interface");
+	q->percent = (uint32_t)percent;
+	if (!network && q->interface)
+		return cli_fail(cli, EXIT_USAGE, "%s takes no --interface", q->entry->name);
+	if (network && !q->interface)
+		return cli_fail(cli, EXIT_USAGE, "of which interface? %s needs --interface NAME", q->entry->name);
+	if (!loss && cli_text(cli, "percent"))
+		return cli_fail(cli, EXIT_USAGE, "%s takes no --percent", q->entry->name);
+	if (loss && (percent < 1 || percent > LOSS_MAX))
+		return cli_fail(cli, EXIT_USAGE, "--percent: a number from 1 to %d is wanted", LOSS_MAX);
+	if (network && q->for_ms > LINK_MAX_MS)
+		return cli_fail(cli, EXIT_USAGE, "--for: %s lasts 10 minutes at most", q->entry->name);
+	return EXIT_OK;
+}
+
 static int read_request(const struct cli *cli, struct fault_request *q, char path[CONTACT_PATH_MAX])
 {
 	const char *kind = cli->args[0], *job = cli_text(cli, "job");
@@ -156,7 +176,9 @@ static int read_request(const struct cli *cli, struct fault_request *q, char pat
 	int code = read_target(cli, q);
 	if (!code)
 		code = read_jump(cli, q);
-	return code ? code : read_time(cli, q);
+	if (!code)
+		code = read_time(cli, q);
+	return code ? code : read_link(cli, q);
 }
 
 static int await(const struct cli *cli, struct fault_request *q, struct fault_result *result)
@@ -234,6 +256,8 @@ static const struct option_spec options[] = {
 	ORDER_OPTIONS,
 	{"for", OPTION_TEXT, "TIME", "how long it lasts, or how slow in each step (a number alone: milliseconds)"},
 	{"by", OPTION_TEXT, "TIME", "how far the time of day jumps ahead; -TIME: behind (default 24h)"},
+	{"interface", OPTION_TEXT, "NAME", "of a fault at the network: which one of the daemon's node"},
+	{"percent", OPTION_NUMBER, "N", "of link-loss: how many of a hundred packets are lost (default 5)"},
 	{"seed", OPTION_NUMBER, "N",
 	 "draws byte and bit of a flip, on storage also the file; or what a power cut loses (default 0)"},
 	{"store", OPTION_TEXT, "DIR", "repository of a flip on storage (else the daemon's)"},

@@ -61,6 +61,8 @@ static int act(const struct fault_request *q, const struct fault_result *result,
 		return fault_signal_daemon(q, text, err);
 	if (q->entry->target == FAULT_AT_NODE)
 		return drain(q, result->job, text, err);
+	if (q->entry->target == FAULT_AT_NETWORK)
+		return fault_break_link(q, text, err);
 	return fault_flip_stored(q, result->job, text, err);
 }
 
@@ -108,8 +110,8 @@ int fault_begin(const struct fault_request *q, struct fault_result *result, bool
 	if (!rc)
 		return report(q, result, FAULT_FIRED, text, err);
 	struct err ignored = {""};
-	(void)report(q, result, FAULT_NOT_FIRED, err->text, &ignored);
-	return rc;
+	int told = report(q, result, FAULT_NOT_FIRED, err->text, &ignored);
+	return rc == -EAGAIN ? told : rc;
 }
 
 int fault_look(const struct fault_request *q, struct fault_result *result, bool *refused, struct err *err)

@@ -18,6 +18,8 @@ struct fault_request {
 	uint64_t step;      /* of it; UINT64_MAX: the newest one */
 	uint32_t rank;
 	int32_t by_s;          /* of clock-jump; 0: a day */
+	const char *interface; /* of a fault at the network, of the daemon's node */
+	uint32_t percent;      /* of link-loss */
 	uint64_t for_ms, seed; /* seed: which file, byte and bit, or what is lost */
 	uint64_t deadline;     /* of all that is asked of the daemon */
 };
@@ -42,6 +44,8 @@ int fault_open_daemon(const struct fault_request *request, pid_t *pid, struct er
 void fault_await_daemon(const struct fault_request *request, int pidfd, struct fault_result *result);
 /* What is caused here. 0 with the sentence of what was done; it has been seen to have fired. */
 int fault_signal_daemon(const struct fault_request *request, char text[WIRE_REASON_MAX], struct err *err);
+/* Its time is over when it returns. -EAGAIN: there was nothing to break. */
+int fault_break_link(const struct fault_request *request, char text[WIRE_REASON_MAX], struct err *err);
 int fault_flip_stored(const struct fault_request *request, const char *job, char text[WIRE_REASON_MAX],
 		      struct err *err);
 

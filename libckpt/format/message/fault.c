@@ -9,6 +9,7 @@
 #define PROGRAM "a program that plays faults, such as ckpt-train"
 #define PLAYS_MS 60000
 #define SPACES "a campaign on several nodes, root, and ip of iproute2"
+#define PACKETS "root; in a campaign several nodes and ip of iproute2, else Linux 6.6 with BPF"
 #define WAITS                                                                                                          \
 	"training waits; nodes that miss each other for longer than peer-timeout go on from a snapshot when they "     \
 	"meet again"
@@ -118,20 +119,20 @@ const struct fault_entry fault_catalogue[] = {
 	 "the node falls silent and loses its memory: its cable is pulled, all its processes are killed, and it is started again, after the time that is given",
 	 SPACES, "no probe passes between the node and the others, and all these processes have died",
 	 "the others find the node silent; when it is back all go on from the newest snapshot of which they have copies", 5000, FAULT_AT_WORK_MS},
-	{FAULT_LINK_DOWN, "link-down", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
-	 "the cable of a node is pulled, and put back after the time that is given", SPACES,
-	 "no probe passes between the node and the others, either way", WAITS, 5000, FAULT_AT_WORK_MS},
-	{FAULT_ONE_WAY, "one-way", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
-	 "what a node sends to others is lost for the time that is given, and what they send arrives", SPACES,
-	 "no probe of the node arrives, and those of the others do", WAITS, 5000, FAULT_AT_WORK_MS},
+	{FAULT_LINK_DOWN, "link-down", FAULT_AT_NETWORK, FAULT_BY_COMMAND, FAULT_TIME_MUST, false, 0,
+	 "the cable of a node is pulled, and put back after the time that is given; ckpt fault drops all that an interface sends and gets", PACKETS,
+	 "packets were dropped; in a campaign: no probe passes between the node and the others, either way", WAITS, 5000, FAULT_AT_WORK_MS},
+	{FAULT_ONE_WAY, "one-way", FAULT_AT_NETWORK, FAULT_BY_COMMAND, FAULT_TIME_MUST, false, 0,
+	 "what a node sends to others is lost for the time that is given, and what they send arrives", PACKETS,
+	 "packets were dropped; in a campaign: no probe of the node arrives, and those of the others do", WAITS, 5000, FAULT_AT_WORK_MS},
 	{FAULT_PARTITION, "partition", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
 	 "nothing passes between sides, which are sets of nodes, for the time that is given", SPACES,
 	 "no probe passes between two sides, and all others do", WAITS, 5000, FAULT_AT_WORK_MS},
 	{FAULT_LINK_SLOW, "link-slow", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
 	 "the cable of a node is slow, either way, for the time that is given", SPACES ", and a kernel with tbf",
 	 "the kernel has held packets back", "training and copies are slower, and nothing is lost", 5000, FAULT_AT_WORK_MS},
-	{FAULT_LINK_LOSS, "link-loss", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
-	 "the cable of a node loses some of the packets, either way, for the time that is given", SPACES,
+	{FAULT_LINK_LOSS, "link-loss", FAULT_AT_NETWORK, FAULT_BY_COMMAND, FAULT_TIME_MUST, false, 0,
+	 "the cable of a node loses some of the packets, either way, for the time that is given", PACKETS,
 	 "packets were lost", "what is lost is sent again: training and copies are slower, and nothing else is lost", 5000, FAULT_AT_WORK_MS},
 	{FAULT_LINK_DELAY, "link-delay", FAULT_AT_NETWORK, FAULT_BY_CAMPAIGN, FAULT_TIME_MUST, false, 0,
 	 "what passes the cable of a node arrives later, either way, for the time that is given", SPACES,

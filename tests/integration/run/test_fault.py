@@ -63,7 +63,7 @@ def _():
     kinds = re.findall(r"^\tFAULT_([A-Z_]+)(?: = 1)?,$", SOURCE.read_text().split("enum fault_kind {")[1].split("};")[0], re.M)
     equal(sorted(names), sorted(k.lower().replace("_", "-") for k in kinds if k != "KIND_END"))
     equal([line.split()[0] for line in ckpt("fault", "list").splitlines()[1:]], names)
-    for kind in ("link-down", "reboot"):
+    for kind in ("link-slow", "reboot"):
         has(ckpt("fault", kind, "n0", code=USAGE), f"{kind}: it needs CAP_NET_ADMIN, and a network that may be broken: ckpt campaign")
     said = ckpt("run", "--inject", "murder:rank=0@step=1", "true", code=USAGE)
     for f in listed:
