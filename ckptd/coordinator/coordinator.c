@@ -266,6 +266,7 @@ void coord_raise(struct coord *c, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(c->reason, sizeof(c->reason), fmt, ap);
 	va_end(ap);
+	coord_resume_count(c);
 	++c->epoch;
 	c->fresh = c->resumed = c->resuming = false;
 	coord_restore_forget(c);
@@ -339,7 +340,10 @@ void coord_lost(struct coord *c, struct coord_from from, uint32_t rank, bool was
 		return;
 	}
 	note_lost(c, rank, is_waited_for(c, rank) ? LOST_HANG : LOST_RANK);
-	coord_raise(c, "rank %u is lost: %s", rank, why);
+	if (c->resuming)
+		coord_resume_end(c, "rank %u is lost: %s", rank, why);
+	else
+		coord_raise(c, "rank %u is lost: %s", rank, why);
 }
 
 void coord_missing(struct coord *c, struct coord_from from, uint32_t rank)
@@ -355,7 +359,11 @@ void coord_missing(struct coord *c, struct coord_from from, uint32_t rank)
 /* Somebody new among those who are at work, or one of them wants to begin again: a new epoch for all. */
 void coord_want(struct coord *c, struct coord_from from, uint32_t rank)
 {
-	if (coord_current(c, from) && (c->entered == c->epoch || c->resuming))
+	if (!coord_current(c, from))
+		return;
+	if (c->resuming)
+		coord_resume_end(c, "rank %u joins", rank);
+	else if (c->entered == c->epoch)
 		coord_raise(c, "rank %u joins", rank);
 }
 
@@ -431,7 +439,10 @@ void coord_joining(struct coord *c, struct coord_from from, const struct peer_no
 {
 	if (!coord_current(c, from) || !has_ranks(c, from.node, m))
 		return;
-	coord_resume_give_up(c, "a node joins");
+	if (c->resuming) {
+		coord_resume_end(c, "a node joins");
+		return; /* it says so again in the next one */
+	}
 	if (c->entered == c->epoch) { /* in: it said so twice, and will hear that it has entered */
 		if (!c->nodes[from.node].in)
 			coord_raise(c, "a node joins");

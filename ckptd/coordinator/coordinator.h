@@ -134,8 +134,9 @@ bool coord_has_finished(const struct coord *c, uint32_t node);
  *
  * NODE_JOIN: the node takes part with so many ranks, and knows of an epoch that may be later than is known here. It is
  * told in which one the job is: by ADOPT when it has known of none, else by RAISE. Perhaps an earlier incarnation of the
- * coordinator has told it that something was replicated, and it has given up what is older. Where its ranks have
- * finished, and it stands in the epoch of the job, its loss is none and nobody waits for it, as long as the epoch stays.
+ * coordinator has told it that something was replicated, and it has given up what is older. To a coordinator that takes
+ * over it says what its ranks have copied in the epoch (coordinator/resume.c). Where its ranks have finished, and it
+ * stands in the epoch of the job, its loss is none and nobody waits for it, as long as the epoch stays.
  * SHARED_PIECES, in any epoch: what it holds of what is replicated, as soon as its ranks have registered, and again after
  * each NODE_JOIN. Nothing is written before that is known of all nodes. LIST_PIECES asks for it again, with the pieces of
  * some shares. RANK_JOIN: a rank wants to enter. NODE_READY, NOT_JOINING: all ranks of the node wait to enter, as many as

@@ -22,10 +22,12 @@ struct coord_node {
 	struct job_blobs blobs;        /* of each of its ranks that wait to enter */
 	bool goes_on;                  /* then: somebody there has been in an epoch */
 	struct node_holdings holdings; /* of what is replicated */
-	uint32_t owned; /* ranks of which it was the owner when it joined last; others may be that by now */
-	uint32_t asked; /* of its shares, as bits: whose pieces it was told to list; 0: it has answered, or was not */
-	uint64_t step;  /* that it wants to restore */
-	bool answered;  /* to the order of the restore that runs */
+	uint32_t owned;   /* ranks of which it was the owner when it joined last; others may be that by now */
+	uint32_t asked;   /* of its shares, as bits: whose pieces it was told to list; 0: it has answered, or was not */
+	uint64_t step;    /* that it wants to restore */
+	bool answered;    /* to the order of the restore that runs */
+	uint32_t ncopied; /* steps that it has copied in the epoch, as it has said to a coordinator that takes over */
+	struct peer_copied copied[PEER_MEMORY];
 	bool copy_held,
 		copy_ended; /* of the save that is copied now: its ranks have all their copies; it has answered */
 };
@@ -117,9 +119,10 @@ struct coord {
 	bool has_saved; /* there was a snapshot, or may have been before this incarnation of the coordinator */
 	/* the last epoch in which a save was reported here, or that went on from an earlier coordinator */
 	uint32_t used;
-	bool held;       /* nobody enters */
-	bool resuming;   /* the epoch was entered under another coordinator, and not all have come yet */
-	bool persisting; /* nobody is told of the epoch yet */
+	bool held;                /* nobody enters */
+	bool resuming;            /* the epoch was entered under another coordinator, and not all have come yet */
+	char ends[WIRE_TEXT_MAX]; /* then: why it ends when they have, or are late; "": it goes on */
+	bool persisting;          /* nobody is told of the epoch yet */
 	/* the rank whose loss ended the epoch that all had entered; COORD_NOBODY: it was not a loss, or they are in
 	 * one */
 	uint32_t lost;
@@ -172,8 +175,12 @@ void coord_order_level(struct coord *c, uint32_t node, struct step_id id, enum l
 /* What the node wrote of a save that has failed is deleted, unless it is to be kept. */
 void coord_order_clear(struct coord *c, uint32_t node, struct step_id id, bool kept);
 
-/* coordinator/resume.c. True: it is in the epoch that goes on, and is told when all are. */
+/* coordinator/resume.c. True: it was in the epoch, and is told what becomes of that when all have come. */
 bool coord_resume_joins(struct coord *c, struct coord_from from, const struct peer_node_join *m);
+/* It does not go on. It ends at once, or when all have said what they have copied in it. */
+void coord_resume_end(struct coord *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* It ends: what all had copied counts. */
+void coord_resume_count(struct coord *c);
 
 /* What is reported, by message (coordinator/input.c). */
 void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, uint32_t known);

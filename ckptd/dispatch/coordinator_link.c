@@ -18,6 +18,7 @@ void coordinator_link_up(struct job *job)
 	resize_say(job);
 	standstill_anew(job);
 	straggler_watch_anew(job);
+	saves_follow(&job->saves); /* it says what all have copied by now */
 	if (job->nlocal)
 		participation_join(job);
 }

@@ -18,11 +18,17 @@ struct reporter job_reporter(const struct job *job)
 				 .epoch = job->epoch};
 }
 
+/* All ranks here have, and nobody has heard of a later one. */
+static bool has_entered_epoch(const struct job *job)
+{
+	return job->spread && job->epoch && job->entered == job->epoch && job->known == job->epoch &&
+	       !resize_changes(&job->resize);
+}
+
 /* All ranks here train in the epoch that they have entered, or could. */
 static bool is_in_epoch(const struct job *job)
 {
-	bool in = job->spread && job->epoch && job->entered == job->epoch && job->known == job->epoch &&
-		  !resize_changes(&job->resize) && restore_idle(&job->restore);
+	bool in = has_entered_epoch(job) && restore_idle(&job->restore);
 	for (uint32_t r = 0; in && r < job->nlocal; r++)
 		in = job->ranks[r].state == RANK_JOINED && !job->ranks[r].restoring.seq;
 	return in;
@@ -45,6 +51,8 @@ void participation_join(const struct job *job)
 		return; /* a plan has taken the last one away since this was wanted: no coordinator understands that */
 	for (uint32_t i = 0; i < job->nlocal; i++)
 		r.node_join.ranks[i] = job->ranks[i].id;
+	if (has_entered_epoch(job))
+		r.node_join.ncopied = saves_list_copied(&job->saves, r.node_join.copied, PEER_MEMORY);
 	participant_say(job, &r);
 	participation_shares(job);
 }

@@ -77,6 +77,9 @@ void saves_free(struct saves *saves);
 /* Another daemon coordinates the job, in the same epoch: what was reported is reported anew, and what was ordered and not
  * begun is not. */
 void saves_report_anew(struct saves *saves);
+/* What all ranks here have copied in the epoch, and others need not know of: the newest ones, and the newest first. The
+ * number of them. */
+uint32_t saves_list_copied(const struct saves *saves, struct peer_copied *list, uint32_t max);
 /* Nobody coordinates the job, or somebody does again. Saves to memory go on meanwhile; nothing is written. */
 void saves_apart(struct saves *saves, bool apart);
 /* Looks at the slots of all ranks: after a doorbell and at each tick. */

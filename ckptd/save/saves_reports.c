@@ -388,6 +388,18 @@ void saves_report_anew(struct saves *saves)
 	saves_follow(saves);
 }
 
+uint32_t saves_list_copied(const struct saves *saves, struct peer_copied *list, uint32_t max)
+{
+	uint32_t n = 0;
+	for (struct list *node = saves->snapshots.prev; node != &saves->snapshots && n < max; node = node->prev) {
+		const struct snapshot *s = snapshot_of(node);
+		bool captured = snapshot_is_captured(s);
+		if (s->id.epoch == *saves->of.epoch && (captured || s->state == SNAPSHOT_COPIED))
+			list[n++] = (struct peer_copied){.step = s->id.step, .captured = captured};
+	}
+	return n;
+}
+
 /* What was said in an epoch that was over was not heard. What is being written for a coordinator that is gone, the next one has written anew. */
 void saves_say_again(struct saves *saves, struct snapshot *s)
 {

@@ -218,8 +218,8 @@ struct fleet_sum {
 		ends, elections, heirs, joins, replaced, untold, half_told, lapses, unanswered, called, freezes,
 		resumed, planned, schedules, rollbacks, went_back, drain_early, drain_held, halts, halt_early,
 		halt_held, halt_anew, let_go, end_untold, stops, unrenewed, late_done, early_ends, doubles, leads,
-		partitions, elsewhere, parted_epochs, absences, alone, outlived, rankless, removed, removed_alive,
-		not_removed, put_out, anew, gone;
+		partitions, elsewhere, parted_epochs, absences, alone, outlived, meanwhile, rankless, removed,
+		removed_alive, not_removed, put_out, anew, gone;
 };
 
 extern struct fleet fleet;

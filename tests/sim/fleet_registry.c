@@ -254,6 +254,65 @@ static void try_absence(void)
 	fleet_sum.outlived++;
 }
 
+/* By daemons that have not begun anew since: others do not know that their ranks are in it. */
+static bool is_entered_here(void)
+{
+	for (unsigned i = 0; i < fleet.n; i++) {
+		const struct job *job = fleet.nodes[i].up ? fleet_job(&fleet.nodes[i]) : NULL;
+		if (fleet.nodes[i].nranks && (!job || job->entered != fleet.told))
+			return false;
+	}
+	return true;
+}
+
+static struct step_id newest_complete(void)
+{
+	struct step_id newest = {0};
+	for (unsigned i = 0; i < fleet.nsaves; i++) {
+		const struct fleet_save *s = &fleet.saves[i];
+		if (s->begun && s->id.epoch == fleet.told && fleet_complete(s) && step_compare(s->id, newest) > 0)
+			newest = s->id;
+	}
+	return newest;
+}
+
+static struct fleet_rank *any_rank(void)
+{
+	uint64_t at = rng_below(&rng, fleet.world);
+	fleet_each(r) if (!at--) return r;
+	return NULL;
+}
+
+/* A node that has the one complete that is being copied elsewhere has given up the one before, if it has no more slots. */
+static bool is_copying(void)
+{
+	fleet_each(r) if (r->slot >= 0) return true;
+	return false;
+}
+
+/* A rank is lost while nobody coordinates: what all had copied is not lost with it. */
+static void try_loss_meanwhile(void)
+{
+	struct fleet_rank *r = fleet.elastic ? NULL : any_rank();
+	if (!r || !is_entered_here())
+		return;
+	fleet_trace("trial: the loss of a rank while the registry is away");
+	leave();
+	go_on(away.until_ns - clock_now());
+	for (uint64_t until = clock_now() + LEASE_NS; is_copying() && clock_now() < until;)
+		fleet_go_on(1);
+	bool alone = !fleet_coordinator() && !is_copying();
+	struct step_id newest = newest_complete();
+	fleet_kill_rank(r);
+	be_back();
+	fleet_settle("the loss of a rank while the registry is away");
+	const struct fleet_epoch *e = &fleet.epochs[fleet.nepochs - 1];
+	SIM_CHECK(!alone || fleet.stopped || step_compare(e->id, newest) >= 0,
+		  "epoch %u goes on from step %lu epoch %u, and all had copied step %lu epoch %u", e->epoch,
+		  (unsigned long)e->id.step, e->id.epoch, (unsigned long)newest.step, newest.epoch);
+	fleet_sum.meanwhile += alone && newest.step > away.step;
+}
+
 static bool has_part(const struct fleet_node *n)
 {
 	return n->up && fleet_job((struct fleet_node *)n) && !n->nranks && !n->assignment.nplaces;
@@ -303,6 +362,8 @@ void registry_trials(void)
 		try_absence();
 	if (becomes_calm())
 		try_loss_of_rankless();
+	if (is_calm()) /* or does not become so */
+		try_loss_meanwhile();
 }
 
 /* ---- what must hold ---------------------------------------------------------------------------------------------- */

@@ -78,6 +78,7 @@ static const struct {
 	{"long absences of the registry", &fleet_sum.absences},
 	{"saves copied by all ranks when no lease stood", &fleet_sum.alone},
 	{"epochs that went on after an absence", &fleet_sum.outlived},
+	{"saves of an absence that outlived a rank", &fleet_sum.meanwhile},
 	{"of coordinators without ranks", &fleet_sum.rankless},
 	{"nodes removed from a cluster", &fleet_sum.removed},
 	{"of them while their daemon ran", &fleet_sum.removed_alive},

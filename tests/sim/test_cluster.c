@@ -43,7 +43,8 @@
  * 15. Halts. With a store or a registry, a halt on record is asked of the job under each coordinator. It ends if an operator asks for something
  *     else, or if no process is left that was in an epoch then. Once neither a rank nor a launcher is left, those who begin are not asked.
  * 16. Absence of the registry. If the registry is away and nothing else fails, all ranks train on. When it is back their epoch goes on. A world
- *     that is about to change waits for it.
+ *     that is about to change waits for it. If a rank is lost meanwhile, while no rank copies, the next epoch goes on from the newest step that
+ *     all had copied, or a newer one. If a daemon is lost, too, nothing is promised.
  * 17. Coordinators without ranks. If a coordinator that has no ranks is lost, and nothing else, the epoch goes on, and no step is repeated.
  * 18. Removed nodes. A node that was removed from the cluster ends if it runs. When it joins anew, its number is one that no node had before.
  *     Without faults, nobody has a session with its former number.

@@ -7,7 +7,7 @@
 
 enum {
 	HELLO_PROTOCOL =
-		22, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
+		23, /* of the frames, and of what peers say in them: raised with every release in which a message has changed */
 	HELLO_ROSTER = 32,
 	HELLO_ADDRESS_MAX = 64,
 	HELLO_REGISTRY_MAX = 136,

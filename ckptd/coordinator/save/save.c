@@ -54,6 +54,16 @@ struct coord_save *coord_save_find(struct coord *c, struct step_id id)
 	return find(c, id, &after);
 }
 
+void coord_save_recall(struct coord *c, struct step_id id, bool captured)
+{
+	struct coord_save *s = find_or_make(c, id);
+	if (!s || s->failed)
+		return;
+	s->copied = true;
+	if (captured && s->shown < LEVEL_CAPTURED)
+		s->shown = LEVEL_CAPTURED;
+}
+
 /* While not all nodes have come to a coordinator that takes over nothing counts (coordinator/resume.c). Else what is
  * ordered to those who are there fails as soon as the next one joins, and what a node has told the last coordinator alone
  * looks skipped. */

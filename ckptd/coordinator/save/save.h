@@ -53,6 +53,8 @@ struct coord_save *coord_save_find(struct coord *c, struct step_id id); /* NULL:
 /* What a node says of a save, when it may say anything. NULL: nothing is to be done. */
 struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id);
 void coord_save_free(struct coord_save *s);
+/* All ranks have copied it, and an earlier coordinator may have shown it as captured. */
+void coord_save_recall(struct coord *c, struct step_id id, bool captured);
 /* True when with it all ranks are there. */
 bool coord_save_take(const struct coord *c, struct coord_save *s, uint32_t node, unsigned what);
 /* A level is true for all ranks. What is told may forget saves. */

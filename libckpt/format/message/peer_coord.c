@@ -70,18 +70,18 @@ static bool is_of_save(enum peer_type type)
 	}
 }
 
-/* Behind all else: the ranks that are in, which are there only if there is an epoch. */
+/* Behind all else: the ranks, which are there only if it matters who they are. */
 static void put_ranks_in(struct wbuf *out, const struct peer_node_join *m)
 {
 	wbuf_u32(out, m->in);
-	for (uint32_t i = 0; m->in && i < m->nranks; i++)
+	for (uint32_t i = 0; peer_names_ranks(m) && i < m->nranks; i++)
 		wbuf_u32(out, m->ranks[i]);
 }
 
 static void get_ranks_in(struct rbuf *r, struct peer_node_join *m)
 {
 	m->in = rbuf_u32(r);
-	for (uint32_t i = 0; m->in && i < min_u64(m->nranks, WIRE_LOCAL_MAX); i++)
+	for (uint32_t i = 0; peer_names_ranks(m) && i < min_u64(m->nranks, WIRE_LOCAL_MAX); i++)
 		m->ranks[i] = rbuf_u32(r);
 }
 
@@ -93,6 +93,12 @@ static const struct field leave_fields[] = {{.kind = FIELD_U8}, {0}};
 static const struct field step_fields[] = {{.kind = FIELD_U64}, {0}};
 static const struct field shares_fields[] = {{.kind = FIELD_CODEC, .codec = &shares_codec}, {0}};
 
+static const struct field copied_fields[] = {
+	FIELD_U64_OF(struct peer_copied, step),
+	FIELD_BOOL_OF(struct peer_copied, captured),
+	{0},
+};
+
 static const struct field node_join_fields[] = {
 	FIELD_U32_OF(struct peer_node_join, world),
 	FIELD_U32_OF(struct peer_node_join, nranks),
@@ -103,6 +109,7 @@ static const struct field node_join_fields[] = {
 	FIELD_BOOL_OF(struct peer_node_join, goes_on),
 	FIELD_BOOL_OF(struct peer_node_join, gone),
 	FIELD_PART_OF(struct peer_node_join, halt, peer_halt_fields),
+	FIELD_LIST_OF(struct peer_node_join, ncopied, copied, copied_fields),
 	{.kind = FIELD_CODEC, .codec = &ranks_in_codec},
 	{0},
 };
@@ -191,9 +198,12 @@ static int check_node_join(const struct peer_node_join *m, struct err *err)
 		return peer_bad(PEER_NODE_JOIN, err, "ranks", m->nranks);
 	if (m->known > EPOCH_MAX || m->in > EPOCH_MAX)
 		return peer_bad(PEER_NODE_JOIN, err, "epoch", m->known > m->in ? m->known : m->in);
-	for (uint32_t i = 0; m->in && i < m->nranks; i++)
+	for (uint32_t i = 0; peer_names_ranks(m) && i < m->nranks; i++)
 		if (m->ranks[i] >= m->world)
 			return peer_bad(PEER_NODE_JOIN, err, "rank", m->ranks[i]);
+	for (uint32_t i = 0; i < m->ncopied; i++)
+		if (m->copied[i].step > STEP_MAX)
+			return peer_bad(PEER_NODE_JOIN, err, "step", i);
 	int rc = peer_halt_check(PEER_NODE_JOIN, &m->halt, err);
 	return rc ? rc : peer_check_id(PEER_NODE_JOIN, m->replicated, true, err);
 }

@@ -66,10 +66,23 @@ struct peer_node_join {
 	bool goes_on; /* somebody on the node has been in an epoch, and may have been asked what is on record */
 	bool gone;    /* no process of the job is there, and no launcher */
 	struct peer_halt halt; /* as far as the node knows */
+	/* Steps that all of them have copied in the epoch of the message, which all of them have entered: the newest
+	 * ones, and the newest first. captured: an earlier coordinator has shown it so. */
+	uint32_t ncopied;
+	struct peer_copied {
+		uint64_t step;
+		bool captured;
+	} copied[PEER_MEMORY];
 	/* the epoch that all of them have entered, and are in at work; 0: not all, or their plan is about to change */
 	uint32_t in;
-	uint32_t ranks[WIRE_LOCAL_MAX]; /* then: which they are */
+	uint32_t ranks[WIRE_LOCAL_MAX]; /* with that, or with a step: which they are */
 };
+
+/* Whether the message says which ranks they are. */
+static inline bool peer_names_ranks(const struct peer_node_join *m)
+{
+	return m->in || m->ncopied;
+}
 
 /* To a node that has finished. */
 enum peer_finish_state {

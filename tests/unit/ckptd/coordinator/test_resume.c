@@ -2,6 +2,7 @@
 #include "ckptd/coordinator/coordinator_maker.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -319,4 +320,119 @@ Test(resume, nobody_is_told_of_the_next_one_before_it_is_on_record)
 	cr_expect(!told[0].raised && !told[1].raised);
 	record(EPOCH + 1);
 	cr_expect(told[0].raised == 1 && told[1].raised == 1);
+}
+
+/* ---- what they have copied --------------------------------------------------------------------------------------- */
+
+static struct peer_node_join with(struct peer_node_join m, uint64_t newest, uint64_t next)
+{
+	m.ncopied = next ? 2 : 1;
+	m.copied[0].step = newest;
+	m.copied[1].step = next;
+	return m;
+}
+
+/* The same of a node that has lost a rank. */
+static struct peer_node_join lost(struct peer_node_join m)
+{
+	m.in = 0;
+	return m;
+}
+
+static void expect_captured(uint64_t step)
+{
+	for (uint32_t n = 0; n < NODES; n++)
+		coord_reached(coord, from(n), (struct step_id){step, EPOCH}, LEVEL_CAPTURED);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(told[n].level == LEVEL_CAPTURED && !told[n].failure, "node %u", n);
+}
+
+static void expect_lost(uint64_t step)
+{
+	coord_reached(coord, from(0), (struct step_id){step, EPOCH}, LEVEL_CAPTURED);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(told[n].failure == -ESTALE && told[n].failed.step == step, "node %u", n);
+}
+
+/* It is the newest that all have: the others are a step apart. */
+Test(resume, what_all_had_copied_goes_on_where_a_rank_is_lost)
+{
+	come(0, lost(with(at_work(0), 14, 13)));
+	expect_nothing_said();
+	come(1, with(at_work(1), 14, 13));
+	expect_nothing_said();
+	come(2, with(at_work(2), 13, 0));
+	expect_next(EPOCH + 1, "a node of it comes from elsewhere since the coordinator was lost");
+	expect_captured(13);
+	expect_lost(14);
+}
+
+Test(resume, whoever_comes_last)
+{
+	come(1, with(at_work(1), 14, 0));
+	come(2, with(at_work(2), 14, 0));
+	expect_nothing_said();
+	come(0, lost(with(at_work(0), 14, 0)));
+	expect_next(EPOCH + 1, "a node of it comes from elsewhere since the coordinator was lost");
+	expect_captured(14);
+}
+
+Test(resume, and_where_it_is_lost_before_all_have_come)
+{
+	come(0, with(at_work(0), 14, 0));
+	coord_lost(coord, from(0), 3, true, "died");
+	expect_nothing_said();
+	coord_want(coord, from(0), 3);
+	expect_nothing_said();
+	come(1, with(at_work(1), 14, 0));
+	come(2, with(at_work(2), 14, 0));
+	expect_next(EPOCH + 1, "rank 3 is lost: died");
+	cr_expect_eq(told[0].lost, 3);
+	expect_captured(14);
+}
+
+/* Whoever was told of the next epoch has left the collectives, and what others copy then is garbage. */
+Test(resume, what_is_said_when_the_next_one_has_begun_does_not_count)
+{
+	come(0, lost(with(at_work(0), 14, 0)));
+	come(1, with(at_work(1), 14, 0));
+	coord_resume_give_up(coord, "not all ranks came to the new coordinator");
+	expect_next(EPOCH + 1, "a node of it comes from elsewhere since the coordinator was lost");
+	come(2, with(at_work(2), 14, 0));
+	expect_lost(14);
+}
+
+Test(resume, nobody_waits_for_those_of_whom_nothing_can_come)
+{
+	struct peer_node_join captured = lost(with(at_work(1), 14, 0));
+	captured.copied[0].captured = true;
+	come(1, captured);
+	expect_next(EPOCH + 1, "a node of it comes from elsewhere since the coordinator was lost");
+	coord_maker_teardown();
+	take_over();
+	come(0, with(at_work(0), 14, 0));
+	come(1, lost(with(at_work(1), 13, 0)));
+	expect_next(EPOCH + 1, "a node of it comes from elsewhere since the coordinator was lost");
+}
+
+Test(resume, what_one_knows_to_be_captured_the_others_are_told)
+{
+	struct peer_node_join captured = with(at_work(1), 14, 0);
+	captured.copied[0].captured = true;
+	come(0, with(at_work(0), 14, 0));
+	come(1, captured);
+	come(2, lost(with(at_work(2), 14, 0)));
+	coord_reached(coord, from(0), (struct step_id){14, EPOCH}, LEVEL_CAPTURED);
+	cr_expect_eq(told[0].level, LEVEL_CAPTURED);
+}
+
+Test(resume, what_they_had_copied_is_said_anew_where_the_epoch_goes_on)
+{
+	const struct step_id s14 = {14, EPOCH};
+	for (uint32_t n = 0; n < NODES; n++)
+		come(n, with(at_work(n), 14, 0));
+	cr_expect_eq(told[0].resumes, 1);
+	coord_lost(coord, from(1), 4, true, "died");
+	coord_reached(coord, from(0), s14, LEVEL_CAPTURED);
+	cr_expect_eq(told[0].failure, -ESTALE, "nobody has said so");
 }

@@ -188,3 +188,20 @@ Test(reclaim, who_has_each_save_written_in_turn_loses_none)
 	saves_pump(&job.saves);
 	cr_expect(stands(6) && stands(7));
 }
+
+/* ---- what the next coordinator is told ---------------------------------------------------------------------------- */
+
+Test(reclaim, a_node_says_what_it_has_complete_of_its_epoch_the_newest_first)
+{
+	struct peer_copied list[PEER_MEMORY];
+	complete_here(6, 1);
+	complete_here(7, 2);
+	cr_assert_eq(saves_list_copied(&job.saves, list, PEER_MEMORY), 3);
+	cr_expect(list[0].step == 7 && list[1].step == 6 && list[2].step == newest.step);
+	cr_expect(!list[0].captured && !list[1].captured && list[2].captured);
+	cr_expect_eq(saves_list_copied(&job.saves, list, 1), 1);
+	snapshot_fail(saves_find(&job.saves, (struct step_id){.step = 7, .epoch = job.epoch}), -ECANCELED, "failed");
+	cr_expect_eq(saves_list_copied(&job.saves, list, PEER_MEMORY), 2);
+	job.epoch++;
+	cr_expect_eq(saves_list_copied(&job.saves, list, PEER_MEMORY), 0, "they are of the epoch before");
+}

@@ -31,6 +31,11 @@ struct peer_report a_report(enum peer_type type)
 						      .finished = true,
 						      .halt = {4, COMMAND_HALT_BEFORE, 1ull << 60}};
 		r.node_join.goes_on = r.node_join.gone = true;
+		r.node_join.ncopied = 2;
+		r.node_join.copied[0] = (struct peer_copied){.step = 12};
+		r.node_join.copied[1] = (struct peer_copied){.step = 11, .captured = true};
+		for (uint32_t i = 0; i < r.node_join.nranks; i++)
+			r.node_join.ranks[i] = i;
 		break;
 	case PEER_LEAVE:
 		r.leave = PEER_RANKS_COME_AGAIN;

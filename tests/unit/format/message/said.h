@@ -9,7 +9,7 @@
 
 #include <criterion/criterion.h>
 
-enum { SAID_PROTOCOL = 22 };
+enum { SAID_PROTOCOL = 23 };
 _Static_assert((int)HELLO_PROTOCOL == (int)SAID_PROTOCOL, "said.h, and the digests of the tests, follow the protocol");
 
 static inline void expect_said(const struct wbuf *all, const char *expected)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const said[] = {
-	"NODE_JOIN ab7fb0aac3a016ce",
+	"NODE_JOIN ab6e5db28c00003f",
 	"LEAVE b8bdf71e4a447ec8",
 	"RANK_JOIN ca71251a8690514a",
 	"NODE_READY 55ef399ba2d9a14c",

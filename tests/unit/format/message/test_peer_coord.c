@@ -83,7 +83,7 @@ Test(peer_coord, what_is_said_changes_with_the_number_of_the_protocol)
 		wbuf_u16(&all, type);
 		cr_assert_eq(peer_order_encode(&o, &all), 0);
 	}
-	expect_said(&all, "16a8f11ca9705e3fe7a0c7506d8e4759");
+	expect_said(&all, "2d566f162c8cf2f6c60e5a72cfdc439d");
 }
 
 static void refused(const struct peer_report *r, const char *why)
@@ -107,6 +107,12 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r = a_report(PEER_NODE_JOIN);
 	r.node_join.replicated.epoch = 0;
 	refused(&r, "NODE_JOIN message with a snapshot of epoch 0");
+	r = a_report(PEER_NODE_JOIN);
+	r.node_join.copied[1].step = STEP_MAX + 1;
+	refused(&r, "NODE_JOIN message with step");
+	r = a_report(PEER_NODE_JOIN);
+	r.node_join.ranks[1] = r.node_join.world;
+	refused(&r, "NODE_JOIN message with rank");
 	r = a_report(PEER_PREPARED);
 	snprintf(r.prepared.part.node.file, sizeof(r.prepared.part.node.file), "node-n2.json");
 	refused(&r, "another file");
