@@ -98,6 +98,20 @@ def _():
     expect(re.fullmatch(r"\d+; 0", measured["three faults at once, 200 times: acknowledged checkpoints; promises broken"][1]), measured)
 
 
+@case("the faults of a published run come so many steps apart, with saves to storage alone, and again with copies: far fewer steps are lost")
+def _():
+    measured, _ = campaigns("--dir", top / "y", "--part", "1/210", "--trainer", "", "synchronous")
+    on_page(measured)
+    files = [(top / "y" / f"synchronous-{name}" / "campaign").read_text().splitlines() for name in ("alone", "copies")]
+    equal([line for line in files[0] if line.startswith("after ")], [line for line in files[1] if line.startswith("after ")])
+    equal([line for line in files[0] if line not in files[1]], ["save-memory-every 1000000"])
+    for name in ("alone", "copies"):
+        equal(measured[f"the 419 faults of llama3, saves every 360 steps, {name}: faults that fired"][1], "2 of 2")
+    lost = [json.loads((top / "y" / f"synchronous-{name}" / "d" / "report.json").read_text())["totals"]["steps_lost"] for name in ("alone", "copies")]
+    expect(0 < 20 * lost[1] < lost[0], lost)
+    has(measured["steps lost: saves every 360 steps; with copies; less"][1], f"{lost[0]}; {lost[1]}; ")
+
+
 @case("the plan reaches its floors, and its rows are written into the page, in place of those that were there")
 def _():
     page, was = top / "page.md", PAGE.read_text()
