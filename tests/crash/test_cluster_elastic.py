@@ -14,7 +14,7 @@ import sys
 from cluster import cluster, why_not
 from etcd import etcd
 from etcd import why_not as why_no_etcd
-from launcher import CKPT, PACED, TRAIN as OWN, final
+from launcher import CKPT, PACE, SMALL, TRAIN as OWN, final
 from registry_nodes import Gate
 from tap import BIN, NIGHTLY, Cases, equal, expect, until
 
@@ -25,7 +25,7 @@ SILENCE = "2s"
 FOREVER, WORLD = 1000000, 3
 MORE = 30  # steps that are trained after what a case waits for
 SHORT = 200  # steps of a job that nothing happens to
-TRAINER = [TRAIN, *PACED[1:3], "--batch", 6, "--save-memory-every", 10, "--save-storage-every", 100]
+TRAINER = [TRAIN, *SMALL, "--batch", 6, "--save-memory-every", 10, "--save-storage-every", 100]
 RUN_S = 200
 ETCD = 2379  # its port, as the nodes see it
 COORDINATOR = "/ckpt/jobs/default/coordinator"
@@ -42,7 +42,7 @@ class ElasticJob:
     def start(self, name, steps=FOREVER):
         node = self.net[name]
         spare = ["--spare"] if name in self.spares else []
-        command = [CKPT, "run", "--nodes", WORLD, "-n", 1, "--min-ranks", self.least, *spare, "--json", "--", *TRAINER, *PACED[3:], "--steps", steps]
+        command = [CKPT, "run", "--nodes", WORLD, "-n", 1, "--min-ranks", self.least, *spare, "--json", "--", *TRAINER, *PACE, "--steps", steps]
         environment = node.environment()
         del environment["CKPT_JOB"], environment["CKPT_LOCAL_WORLD"]
         with open(node.top / "out", "wb") as out, open(node.top / "err", "ab") as err:

@@ -8,7 +8,7 @@ import re
 import subprocess
 import tempfile
 
-from launcher import CKPT, PACED, TRAIN, Run, final, top
+from launcher import CKPT, PACED, SMALL, TRAIN, Run, final, top
 from loopback_cluster import loopback_cluster
 from tap import equal, expect, until
 
@@ -106,7 +106,7 @@ def from_rank_0(nodes):
 @functools.cache
 def undisturbed(ranks, steps):
     """The last line of so many ranks whom nothing happens to."""
-    run = Run("-n", ranks, "--", TRAIN, *PACED[1:3], "--batch", BATCH, "--steps", steps).wait()
+    run = Run("-n", ranks, "--", TRAIN, *SMALL, "--batch", BATCH, "--steps", steps).wait()
     return final(run.out() + run.err())
 
 

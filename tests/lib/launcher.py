@@ -13,7 +13,9 @@ from tap import BIN, DEADLINE, Failure, equal, expect, until
 
 CKPT, TRAIN = str(BIN / "ckpt"), str(BIN / "ckpt-train")
 # A trainer whose steps cost little: for tests that train for as long as something else takes, or look at how it trains only.
-PACED = (TRAIN, "--seq", "8", "--pace", "15")
+SMALL = ("--layers", "1", "--width", "32", "--seq", "8")
+PACE = ("--pace", "15")
+PACED = (TRAIN, *SMALL, *PACE)
 PAUSE = 0.005  # seconds between two looks
 top = pathlib.Path(tempfile.mkdtemp())
 # Nothing of the caller's job, store or daemon.

@@ -9,7 +9,7 @@ import sys
 import pages
 import single_node
 from offline import CORRUPT, DIFFERENT, OK, PARTIAL, case, cases, ckpt, data, flip, make, top
-from launcher import CKPT, ENVIRONMENT, TRAIN, Run
+from launcher import CKPT, ENVIRONMENT, PACED, Run
 from loopback_cluster import Cluster
 from tap import DEADLINE, equal, expect, until
 
@@ -79,7 +79,7 @@ def _():
     with single_node.daemon() as d:
         d.start()
         job = Run("-n", 2, "--job", "gpt", "--socket", d.socket, "--report", top / "report", "--inject", "kill:rank=1@step=20", "--",
-                  TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 100)
+                  *PACED, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 100)
         until(lambda: data("recoveries", "--socket", d.socket)["recoveries"], "a restore")
         documented(data("recoveries", "--socket", d.socket))
         documented(until(lambda: (lambda known: any(rank["collective"] for rank in known["jobs"][0]["ranks"]) and known)(

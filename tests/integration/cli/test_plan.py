@@ -112,7 +112,8 @@ def no_number(text):
 def _():
     for option, ends in ENDS.items():
         for end in ends:
-            doc = json.loads(plan(*LARGE, option, end, "--json"), parse_constant=no_number)
+            days = () if option == "--days" else ("--days", 9)  # a tenth of the time to simulate, to the same end
+            doc = json.loads(plan(*LARGE, *days, option, end, "--json"), parse_constant=no_number)
             equal(sorted(map(type, doc["plan"].values()), key=str), sorted([float] * 8 + [int] * 3, key=str), f"{option} {end}")
             expect(0 <= doc["plan"]["simulated"] <= 1 and 0 <= doc["baseline"]["simulated"] <= 1, f"{option} {end}", doc)
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import single_node
-from launcher import TRAIN, Run, tidy
+from launcher import PACED, Run, tidy
 from loopback_cluster import loopback_cluster
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 from terminal import ROWS, Terminal
@@ -27,7 +27,7 @@ def told(*args, of=daemon):
 
 
 def train(*options, job="gpt"):
-    return Run("-n", 3, "--job", job, "--socket", daemon.socket, *options, "--", TRAIN, "--steps", 1000000, "--save-memory-every", 5,
+    return Run("-n", 3, "--job", job, "--socket", daemon.socket, *options, "--", *PACED, "--steps", 1000000, "--save-memory-every", 5,
                "--save-storage-every", 0)
 
 
@@ -122,7 +122,7 @@ def _():
 @case("on several nodes it says whose ranks it has")
 def _():
     with loopback_cluster("ab") as daemons:
-        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", "gpt", "--socket", d.socket, "--", TRAIN, "--steps", 1000000,
+        runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", "gpt", "--socket", d.socket, "--", *PACED, "--steps", 1000000,
                     "--save-memory-every", 5, "--save-storage-every", 0) for k, d in enumerate(daemons.values())]
         try:
             d = daemons["b"]

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 import single_node
-from launcher import CKPT, ENVIRONMENT, TRAIN, Run, tidy
+from launcher import CKPT, ENVIRONMENT, PACED, Run, tidy
 from loopback_cluster import loopback_cluster
 from tap import DEADLINE, Cases, equal, expect, has, until
 
@@ -44,7 +44,7 @@ def damage(store):
 
 
 def train(d, *options):
-    return Run("-n", 2, "--job", "gpt", "--socket", d.socket, *options, "--", TRAIN, "--steps", 100000, "--save-memory-every", 5,
+    return Run("-n", 2, "--job", "gpt", "--socket", d.socket, *options, "--", *PACED, "--steps", 100000, "--save-memory-every", 5,
                "--save-storage-every", 20)
 
 
@@ -116,7 +116,7 @@ with single_node.daemon() as daemon:
 
     @case("nothing to restore after a loss is told, too")
     def _():
-        training = Run("-n", 2, "--job", "new", "--socket", daemon.socket, "--inject", "kill:rank=0@step=3", "--", TRAIN, "--steps", 100000,
+        training = Run("-n", 2, "--job", "new", "--socket", daemon.socket, "--inject", "kill:rank=0@step=3", "--", *PACED, "--steps", 100000,
                        "--save-memory-every", 1000, "--save-storage-every", 0)
         try:
             until(lambda: "new" in known(daemon), "the job")
@@ -142,7 +142,7 @@ with single_node.daemon() as daemon:
 def _():
     with loopback_cluster("ab") as daemons:
         runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", "gpt", "--socket", d.socket, "--inject", "kill:rank=3@step=22", "--",
-                    TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
+                    *PACED, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
                 for k, d in enumerate(daemons.values())]
         try:
             here, there = done(daemons["a"], 2), done(daemons["b"], 2)
@@ -176,7 +176,7 @@ def noted(store, epoch):
 def _():
     with sharing("ab") as (daemons, store):
         runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", "gpt", "--socket", d.socket, "--inject", "kill:rank=3@step=22", "--",
-                    TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
+                    *PACED, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
                 for k, d in enumerate(daemons.values())]
         try:
             for d in daemons.values():
@@ -197,7 +197,7 @@ def _():
     with sharing("ab") as (daemons, store):
         daemons["a"].stop()
         training = Run("-n", 2, "--job", "gpt", "--socket", daemons["b"].socket, "--inject", "kill:rank=1@step=22", "--",
-                       TRAIN, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
+                       *PACED, "--steps", 100000, "--save-memory-every", 5, "--save-storage-every", 0)
         try:
             done(daemons["b"], 2)
             equal(noted(store, 2), [])

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import single_node
-from launcher import TRAIN, Run
+from launcher import PACED, Run
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 from terminal import ROWS, Terminal
 
@@ -33,7 +33,7 @@ def _():
 
 
 daemon.start()
-ranks = Run("-n", 4, "--job", "gpt", "--socket", daemon.socket, "--inject", "kill:rank=1@step=30", "--", TRAIN, "--steps", 100000,
+ranks = Run("-n", 4, "--job", "gpt", "--socket", daemon.socket, "--inject", "kill:rank=1@step=30", "--", *PACED, "--steps", 100000,
             "--save-memory-every", 5, "--save-storage-every", 20)
 BARS = re.compile("[▁▂▃▄▅▆▇█]{5}")
 until(lambda: all((lambda text: ("recovery" in text, "verified step" in text, BARS.search(text)))(top()[0])),

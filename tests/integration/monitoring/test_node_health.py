@@ -9,7 +9,7 @@ import sys
 import urllib.request
 
 import prometheus
-from launcher import CKPT, ENVIRONMENT, TRAIN, Run
+from launcher import CKPT, ENVIRONMENT, PACED, Run
 from loopback_cluster import loopback_cluster
 from played_machine import PlayedMachine
 from single_node import Daemon
@@ -105,7 +105,7 @@ def end(child):
 def jumped(node, by="24h"):
     """A node whose clock is so far ahead until its daemon ends, with a job that trains there."""
     with contextlib.ExitStack() as children:
-        run = Run("-n", 1, "--socket", node.socket, "--", TRAIN, "--steps", 1000000, "--save-memory-every", 2)
+        run = Run("-n", 1, "--socket", node.socket, "--", *PACED, "--steps", 1000000, "--save-memory-every", 2)
         children.callback(end, run.child)
         until(lambda: step(node), "the job trains")
         fault = ["fault", "clock-jump", "--for", "600s", "--by", by, "--job", "default", "--socket", node.socket]

@@ -8,7 +8,7 @@ import sys
 import urllib.request
 
 from browser import DARK, Text, browse, framed, picture, served
-from launcher import CKPT, ENVIRONMENT, TRAIN, Run, top
+from launcher import CKPT, ENVIRONMENT, PACED, Run, top
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 PAGE = (pathlib.Path(__file__).parents[3] / "ckptd" / "observe" / "web" / "status.html").read_text()
@@ -20,7 +20,7 @@ case = cases.case
 
 @case("jobs, levels, ranks and recoveries of a running job are shown, and it looks as it should")
 def _():
-    run = Run("-n", 4, "--job", "gpt", "--store", top / "store", "--inject", "kill:rank=1@step=60", "--", TRAIN, "--steps", 100000,
+    run = Run("-n", 4, "--job", "gpt", "--store", top / "store", "--inject", "kill:rank=1@step=60", "--", *PACED, "--steps", 100000,
               "--save-memory-every", 5, "--save-storage-every", 20, CKPT_HTTP="127.0.0.1:0", CKPT_LOG="info")
     try:
         run.until_err("status page and metrics at")
@@ -50,7 +50,7 @@ def _():
 
 @case("faults on purpose are shown with their kind, what became of each, and what was done")
 def _():
-    run = Run("-n", 2, "--job", "gpt", "--store", top / "faulty", "--", TRAIN, "--steps", 1000000, "--save-memory-every", 5, "--save-storage-every", 20,
+    run = Run("-n", 2, "--job", "gpt", "--store", top / "faulty", "--", *PACED, "--steps", 1000000, "--save-memory-every", 5, "--save-storage-every", 20,
               CKPT_HTTP="127.0.0.1:0", CKPT_FAULTS="yes", CKPT_LOG="info")
     try:
         run.until_err("status page and metrics at")
