@@ -30,6 +30,10 @@ endif()
 set(CKPT_C_FLAGS ${warnings} -fstack-protector-strong -fno-strict-aliasing)
 add_link_options(-Wl,-z,relro,-z,now -Wl,--as-needed)
 
+# A sanitizer's report needs functions and lines, and nothing of variables.
+if(CKPT_SANITIZE)
+	add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-g1>)
+endif()
 if(CKPT_SANITIZE STREQUAL "address")
 	add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-O1> $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer>
 		$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=address,undefined>
