@@ -108,7 +108,8 @@ Test(placement, two_nodes_hold_each_other)
 Test(placement, everybody_holds_as_much_as_he_gives_and_one_more_at_most)
 {
 	uint64_t seed = 2;
-	for (int round = 0; round < 2000; round++) {
+	int rounds = getenv("CKPT_NIGHTLY") ? 2000 : 400;
+	for (int round = 0; round < rounds; round++) {
 		struct cluster c;
 		struct placement p;
 		unsigned n = 2 + (unsigned)next(&seed, 40), copies = 1 + (unsigned)next(&seed, PLACEMENT_COPIES_MAX);
