@@ -396,8 +396,13 @@ void resize_quiesce(struct job *job, uint32_t plan)
 	if (plan != resize->plan || resize->quiesce_ns)
 		return;
 	resize->quiesce_ns = clock_now();
-	resize->flushed = false;
+	resize->flushed = (struct step_id){0};
 	loop_soon(job->runtime->loop, AT_ONCE_MS);
+}
+
+void resize_entered(struct resize *resize)
+{
+	resize->quiesce_ns = 0;
 }
 
 bool resize_changes(const struct resize *resize)
@@ -435,9 +440,9 @@ static int save_state(struct job *job)
 		return 0;
 	if (saves_busy(&job->saves))
 		return -EAGAIN;
-	if (!job->resize.flushed && queue_flush(&job->saves, &id, &err))
+	if (step_compare(job->resize.flushed, newest->id) && queue_flush(&job->saves, &id, &err))
 		log_warn("job %s: %s", job->name, err.text);
-	job->resize.flushed = true;
+	job->resize.flushed = newest->id;
 	return newest->storage_rc ? newest->storage_rc : -EAGAIN;
 }
 

@@ -44,7 +44,7 @@ struct resize {
 	struct wire_plan next;    /* number 0: none */
 	uint64_t quiesce_ns;      /* since when; 0: not */
 	uint32_t quiesce_next;    /* a later plan in which it is to quiesce, once it follows it; 0: none */
-	bool flushed;             /* what is newest in memory was sent to storage */
+	struct step_id flushed;   /* what was newest in memory, and is sent to storage; epoch 0: nothing */
 	int gone[WIRE_LOCAL_MAX]; /* processes that lost their ranks here, the last ones: a ring */
 	uint32_t ngone;
 	uint64_t participant_ns; /* not before: the job takes its participant in the new world; 0: it has one */
@@ -64,6 +64,9 @@ void resize_apart(struct job *job, bool apart);
 void resize_invalidate_plan(struct job *job, uint32_t plan);
 /* It is about to follow another plan, or ends what it has under way for one. */
 bool resize_changes(const struct resize *resize);
+/* All ranks have entered an epoch: nobody waits any more for what was to be written before another world, since the coordinator
+ * that had asked for it was lost. */
+void resize_entered(struct resize *resize);
 /* From the coordinator. */
 void resize_quiesce(struct job *job, uint32_t plan);
 void resize_plan(struct job *job, const struct wire_plan *plan);

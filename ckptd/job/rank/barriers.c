@@ -86,8 +86,7 @@ static void send_arenas(struct rank *rank)
 		m.size[r] = job->ranks[r].mem->size;
 		fds[1 + r] = r == rank->index ? job->ranks[r].mem->fd : job->ranks[r].mem->fd_read;
 	}
-	if (wire_arena_encode(&m, &body))
-		body.failed = true;
+	body.failed = wire_arena_encode(&m, &body) != 0;
 	client_send(rank->client, WIRE_ARENA, rank->registering.seq, &body, fds, 1 + (int)job->nlocal);
 	rank->registering = (struct waiting){0};
 	rank->arena_sent = true;
@@ -297,6 +296,7 @@ void member_joined(struct job *job, const struct wire_joined *joined)
 	job->fresh = false;
 	job->entered = job->epoch;
 	halt_entered(job);
+	resize_entered(&job->resize);
 	job->entered_ns = clock_now();
 	for (uint32_t r = 0; r < job->nlocal; r++) {
 		struct rank *rank = &job->ranks[r];

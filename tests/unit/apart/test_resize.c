@@ -271,40 +271,6 @@ Test(resize, the_end_is_a_plan_without_a_world)
 
 /* ---- quiescing --------------------------------------------------------------------------------------------------- */
 
-Test(resize, it_has_settled_when_what_is_newest_is_on_storage)
-{
-	begin();
-	fake_saves.snapshot = &newest;
-	resize_quiesce(&job, 1);
-	resize_tick(&job);
-	resize_tick(&job);
-	cr_expect(fake_saves.flushes == 1 && !fake_participant.quiesced);
-	newest.state = SNAPSHOT_DURABLE;
-	resize_tick(&job);
-	cr_expect(fake_participant.quiesced == 1 && fake_participant.said.plan == 1 && fake_participant.said.rc == 0);
-	resize_tick(&job);
-	cr_expect_eq(fake_participant.quiesced, 1);
-}
-
-Test(resize, what_cannot_be_written_is_said)
-{
-	begin();
-	fake_saves.snapshot = &newest;
-	newest.storage_rc = -ENOSPC;
-	resize_quiesce(&job, 1);
-	resize_tick(&job);
-	cr_assert(fake_participant.quiesced == 1 && fake_participant.said.rc == -ENOSPC);
-	cr_expect(strstr(fake_participant.said.text, "step 7 is in memory only"), "%s", fake_participant.said.text);
-}
-
-Test(resize, an_order_for_another_plan_is_not_obeyed)
-{
-	begin();
-	resize_quiesce(&job, 2);
-	resize_tick(&job);
-	cr_expect_eq(fake_participant.quiesced, 0);
-}
-
 Test(resize, processes_that_the_daemon_has_lost_are_waited_for)
 {
 	begin();
