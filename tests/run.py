@@ -239,6 +239,13 @@ def foreign(report):
     return bool(stacks) and all(found and found.group(0).endswith(".so") for found in whose)
 
 
+def told(folder, output):
+    """What sanitizers have said: in files; of leaks also in the output, which a process does that has lost its file. One that ended before it said
+    anything leaves an empty file."""
+    reports = [path.read_text(errors="replace") for path in sorted(folder.iterdir())]
+    return [report for report in reports if report], re.findall(r"^==\d+==ERROR: LeakSanitizer.*?^SUMMARY: .*\n", output, re.M | re.S)
+
+
 def left_behind(tmp):
     """What a unit program leaves in its folder for temporary files, where each of its cases has come to its end."""
     names = sorted(path.name for path in tmp.iterdir())
@@ -325,16 +332,17 @@ def run(root, test, prefix):
         for case in cases:
             if case.status == "skip" and not case.why:
                 case.status, case.why = "FAIL", "skipped without a reason"
-        reports = [path.read_text(errors="replace") for path in sorted((tmp / "reports").iterdir())]
+        reports, leaks = told(tmp / "reports", output)
         if test.suite == "unit":
             reports = [report for report in reports if not foreign(report)]
+            leaks = [leak for leak in leaks if not foreign(leak)]
             explain(cases, reports, output)
             cases += left_behind(tmp / "tmp") if all(case.status == "ok" for case in cases) else []
         failed = any(case.status == "FAIL" for case in cases)
         # A report of a failed case is that failure's explanation; a leak, or a report that nothing noticed, is one more.
-        leaks = sum("LeakSanitizer" in text for text in reports)
-        if leaks or (reports and not failed):
-            cases.append(Case("sanitizer", "FAIL", f"{leaks or len(reports)} reports of the sanitizer"))
+        leaking = sum("LeakSanitizer" in text for text in reports + leaks)
+        if leaking or (reports and not failed):
+            cases.append(Case("sanitizer", "FAIL", f"{leaking or len(reports)} reports of the sanitizer"))
         details = output + "".join(reports)
         if test.suite == "unit" and (tmp / "tap").exists():
             details += "".join(re.findall(r"^not ok.*\n(?: .*\n)*", (tmp / "tap").read_text(errors="replace"), re.M))

@@ -64,11 +64,12 @@ OK, BAD, SKIP = "ok - a::b  (0.00s)", "not ok - a::c  (0.00s)\n  ---\n  - it bro
 REPORT = 'path=${ASAN_OPTIONS#log_path=}; echo "LeakSanitizer: 10 bytes" >"${path%%:*}.1"'
 
 
-def leaking(*stacks):
-    """A unit program that passes, with a report of leaks that were allocated by these frames, the innermost first."""
+def leaking(*stacks, lost=False):
+    """A unit program that passes, with a report of leaks that were allocated by these frames, the innermost first. lost: its file is empty, and the
+    report is in the output."""
     text = "".join(f"Direct leak of 9 byte(s) in 1 object(s) allocated from:\n" + "".join(f"    #{n} 0x7f {frame}\n" for n, frame in enumerate(stack)) + "\n"
                    for stack in stacks)
-    return unit(script(f"""path=${{ASAN_OPTIONS#log_path=}}; cat >"${{path%%:*}}.1" <<'END'
+    return unit(script(f"""path=${{ASAN_OPTIONS#log_path=}}; file="${{path%%:*}}.1"; {'>"$file"; cat' if lost else 'cat >"$file"'} <<'END'
 ==7==ERROR: LeakSanitizer: detected memory leaks\n\n{text}SUMMARY: AddressSanitizer: 9 byte(s) leaked in 1 allocation(s).\nEND""")
                 + criterion(f"1..1\n{OK}"))
 
@@ -147,6 +148,8 @@ tidy.report([
     case("one of Criterion's own is none", leaking([INTERCEPTOR, CRITERION], [INTERCEPTOR, CRITERION, TEST]), (1, 0, 0), wanted=UNIT),
     case("but beside one of a test it is", leaking([INTERCEPTOR, CRITERION], [INTERCEPTOR, "in SSL_new (/lib/libssl.so.3+0x1)", TEST, CRITERION]), (1, 1, 0),
          wanted=UNIT),
+    case("one of Criterion's own is none in the output either", leaking([INTERCEPTOR, CRITERION], lost=True), (1, 0, 0), wanted=UNIT),
+    case("one of a test is a failure there, too", leaking([INTERCEPTOR, TEST, CRITERION], lost=True), (1, 1, 0), "1 reports of the sanitizer", wanted=UNIT),
     case("a file that a unit program leaves behind is a failure", unit(script('touch "$TMPDIR/left"') + criterion(f"1..1\n{OK}")), (1, 1, 0),
          "FAIL files: left files behind: left", wanted=UNIT),
     case("where a case failed it may", unit(script('touch "$TMPDIR/left"') + criterion(f"1..2\n{OK}\n{BAD}", 1)), (1, 1, 0), wanted=UNIT),
