@@ -92,7 +92,7 @@ def _():
 @case("a command that is killed takes its fault with it, and nothing of the interface has changed")
 def _():
     def test(a, b):
-        ways = [a.net.run("ip", *what) for what in (("route",), ("addr",), ("link",))]
+        ways = [a.net.run("ip", "-4", *what) for what in (("route",), ("addr",), ("link",))]
         lost = a.losses(b)
         child = subprocess.Popen(command(a, "link-down", "--interface", "eth0", "--for", "10m"), env=ENVIRONMENT, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL)
@@ -103,7 +103,7 @@ def _():
             child.wait()
         until(lambda: a.sees(b) and b.sees(a), "they meet again")
         goes_on((a, b))
-        equal([a.net.run("ip", *what) for what in (("route",), ("addr",), ("link",))], ways)
+        equal([a.net.run("ip", "-4", *what) for what in (("route",), ("addr",), ("link",))], ways)
     return with_job(test)
 
 
