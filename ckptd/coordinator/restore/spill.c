@@ -107,9 +107,7 @@ static void order_all(struct coord *c, enum coord_spill_state state, enum peer_s
 /* STORED or KEEP. */
 static void order_end(struct coord *c, enum peer_spill_phase phase)
 {
-	for (uint32_t o = 0; o < c->nnodes; o++)
-		if (c->spill.owners[o].writer != COORD_NOBODY)
-			order(c, o, phase);
+	each_owner(c, o) order(c, o, phase);
 	end(c);
 }
 
