@@ -7,7 +7,6 @@
 #include <net/if.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Of Linux 6.6: older headers have no names for them. */
@@ -127,21 +126,13 @@ static int attach(int program, unsigned index, uint32_t where)
 	return bpf(BPF_LINK_CREATE, &attr);
 }
 
-/* As ktime_get_ns() counts. */
-static uint64_t monotonic(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 static int prepare(struct drop *d, uint32_t percent, uint64_t for_ns)
 {
 	struct program program;
 	d->counter = make_counter();
 	if (d->counter < 0)
 		return d->counter;
-	write_program(&program, d->counter, percent, monotonic() + for_ns);
+	write_program(&program, d->counter, percent, clock_now() + for_ns); /* ktime_get_ns() counts the same */
 	d->program = load(&program);
 	return d->program < 0 ? d->program : 0;
 }
