@@ -93,6 +93,7 @@ def _():
         (found,) = [f for f in a.daemon.status()["health"]["findings"] if f["code"] == "NODE_SET_ASIDE"]
         has(found["text"], "node b is set aside: it has failed")
         end([a, b])
+        until(lambda: not ranks(a), "a has heard that the job is over: else it is back as what it was")
         equal(a.daemon.stop(), 0)
         a.daemon.start()
         until(lambda: all(node["up"] for node in b.daemon.status()["cluster"]["nodes"]), "a is back")
