@@ -11,21 +11,31 @@ import tempfile
 from single_node import Daemon, Failure, until
 
 
-GIVEN = set()
+BLOCK = 64
+HELD, LEFT = [], []  # what says that ports are this process's; those of them that were not given yet
+
+
+def take_block():
+    """Ports below those that the kernel gives to whoever asks for any. Tests run side by side: no two have the same, listened on or not."""
+    while not LEFT:
+        first, held = random.randrange(10000, 32768 - BLOCK, BLOCK), socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError):
+            held.bind(f"\0ckpt-test-ports-{first}")
+            HELD.append(held)
+            LEFT.extend(range(first, first + BLOCK))
 
 
 def free_port(host):
-    """One that stays free until it is listened on, and while a daemon is away: below those that the kernel gives to whoever asks for any."""
+    """One that stays free until it is listened on, and while a daemon is away."""
     while True:
+        take_block()
         with socket.socket() as sock, contextlib.suppress(OSError):
-            port = random.randrange(10000, 32768)
+            port = LEFT.pop()
             sock.bind((host, port))
-            if (host, port) not in GIVEN:  # whoever has it may not listen yet
-                GIVEN.add((host, port))
-                return port
+            return port
 
 
-# Clusters that a test has at the same time do not take each other's ports.
+# Each cluster of a test has addresses of its own.
 NUMBERS = itertools.count()
 
 
