@@ -65,13 +65,18 @@ int communicator_connect(struct communicator *c)
 		.cancel_fd = c->cancel->fd,
 		.waiting = c->waiting,
 	};
+	int rc;
 
 	c->complete_ns = 0;
 	if (cancel_arm(c->cancel, c->epoch) < 0) {
 		snprintf(c->why, sizeof(c->why), "epoch %u was over when it was joined", c->epoch);
 		return -ESTALE;
 	}
-	return result(c, collective_connect(c->collective, &group, deadline_in_ms(c->timeout_ms)));
+	ckpt_collective_enter(c->session, "connect", 0,
+			      0); /* who waits there for another hangs as little as in any other */
+	rc = collective_connect(c->collective, &group, deadline_in_ms(c->timeout_ms));
+	ckpt_collective_leave(c->session);
+	return result(c, rc);
 }
 
 int communicator_leave(struct communicator *c)

@@ -68,7 +68,9 @@ void fake_start(struct fake_job *job, int world);
 void fake_end(struct fake_job *job);
 /* A rank's thread has ended as a process would: its session is closed, all others are told. */
 void fake_lost(struct fake_job *job, int rank);
-/* fake_saves.c: all ranks have saved it, and it may be restored. */
+/* fake_saves.c: how often ranks have noted that they connected to the others, and that it was over. */
+int fake_connects(void);
+/* All ranks have saved it, and it may be restored. */
 bool fake_complete(const struct fake_job *job, const struct fake_save *save);
 /* What ckpt_begin() of a rank returns at this step; 0: nothing is wrong. */
 int fake_begin_error(const struct fake_job *job, int rank, uint64_t step);

@@ -1,4 +1,7 @@
 /* What became of saves in the struct that plays the daemon. */
+#include <stdatomic.h>
+#include <string.h>
+
 #include "fake_ckpt.h"
 
 static bool differs(const struct fake_job *j, const struct fake_save *save)
@@ -54,14 +57,32 @@ int ckpt_fault(ckpt *s, char *name, size_t size, uint64_t *ms)
 	return 0; /* nobody asks for one */
 }
 
+/* Each rank is a thread. */
+static _Thread_local const char *entered;
+static atomic_int connects;
+
+void ckpt_collective_enter(ckpt *s, const char *op, uint64_t seq, uint64_t bytes)
+{
+	(void)s, (void)seq, (void)bytes;
+	entered = op;
+}
+
 void ckpt_collective_enter_typed(ckpt *s, const char *op, ckpt_dtype dtype, uint64_t seq, uint64_t bytes)
 {
-	(void)s, (void)op, (void)dtype, (void)seq, (void)bytes;
+	(void)dtype;
+	ckpt_collective_enter(s, op, seq, bytes);
 }
 
 void ckpt_collective_leave(ckpt *s)
 {
 	(void)s;
+	connects += entered && !strcmp(entered, "connect");
+	entered = NULL;
+}
+
+int fake_connects(void)
+{
+	return connects;
 }
 
 int fake_begin_error(const struct fake_job *job, int rank, uint64_t step)

@@ -74,6 +74,8 @@ Test(loop, killed_rank_changes_no_bit)
 	cr_assert_eq(run->job.restores, 4);
 	cr_assert_eq(run->life[2].lives, 2);
 	cr_assert_eq(run->life[1].lives, 1, "a survivor must not end");
+	cr_assert_geq(fake_connects(), 8, "who waits for others to connect is not to look like one that hangs: %d",
+		      fake_connects());
 	free_run(run);
 }
 
