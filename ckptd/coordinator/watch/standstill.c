@@ -58,6 +58,8 @@ void coord_silent(struct coord *c, struct coord_from from, const struct peer_sil
 	bool silent = are_its_ranks(c, from.node, m) && keep(c, m);
 	set_silent(c, from.node, silent);
 	c->standstill.changed |= silent;
+	if (c->standstill.silent == c->world)
+		coord_standstill_tick(c); /* they wait for it: at once */
 }
 
 void coord_standstill_leave(struct coord *c, uint32_t node)

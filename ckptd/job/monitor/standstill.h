@@ -14,9 +14,10 @@
 struct job;
 
 /* The silence is so many steps, and so much more; once so many steps are known, one of them in this epoch: until then it
- * is hang-timeout. The rest of 2 s is for the messages. */
+ * is hang-timeout. The rest of 2 s is for a daemon's ticks, the messages, and a
+ * busy machine. */
 enum { STANDSTILL_STEPS = 2, STANDSTILL_KNOWN = 8, STANDSTILL_SHORT = 5 };
-#define STANDSTILL_MORE_NS 1800000000ull
+#define STANDSTILL_MORE_NS 1700000000ull
 
 struct standstill {
 	bool is;
@@ -36,8 +37,8 @@ struct standstill {
 	uint64_t said_ns;
 };
 
-/* How long they give no heartbeat before they are silent: two steps and 1.8 s, but two of the longest recent step in any
- * case. Steps vary by a share of themselves: where 1.8 s is less than STANDSTILL_SHORT steps, it comes on top of the
+/* How long they give no heartbeat before they are silent: two steps and 1.7 s, but two of the longest recent step in any
+ * case. Steps vary by a share of themselves: where 1.7 s is less than STANDSTILL_SHORT steps, it comes on top of the
  * longest, too. */
 uint64_t standstill_silence(uint64_t median_ns, uint64_t longest_ns);
 /* silence_ns: 0: too few steps are known. True: s->said is new, and to be reported. */

@@ -92,6 +92,16 @@ Test(coord_standstill, nothing_is_said_before_the_ranks_of_all_nodes_are_silent)
 		  told[1].standstill.silent_ns < 60 * CLOCK_NS_PER_S);
 }
 
+Test(coord_standstill, when_the_last_node_is_silent_no_tick_is_waited_for)
+{
+	at[2].of[1].is.in_collective = false;
+	say(0);
+	say(1);
+	coord_input(coord, from(2), &(struct peer_report){.type = PEER_SILENT, .silent = at[2]});
+	expect_told(1);
+	expect_named(5, 2, "in no collective");
+}
+
 Test(coord_standstill, a_mismatch_is_one_of_the_few_against_the_many)
 {
 	for (uint32_t i = 0; i < EACH; i++)
