@@ -1,6 +1,6 @@
 #include "format/message/peer_reach.h"
 
-#include "format/tensor/fields.h"
+#include "format/message/field.h"
 
 const char *peer_reach_name(uint16_t type)
 {
@@ -13,41 +13,41 @@ const char *peer_reach_name(uint16_t type)
 	return type < PEER_REACH_END && names[type] ? names[type] : "?";
 }
 
-int peer_reach_encode(const struct peer_reach *m, struct wbuf *out)
+static const struct field number_fields[] = {FIELD_U64_OF(struct peer_reach, number), {0}};
+
+static const struct field ask_fields[] = {
+	FIELD_U64_OF(struct peer_reach, number),
+	FIELD_NAME_OF(struct peer_reach, job),
+	FIELD_LIST_OF(struct peer_reach, n, nodes, field_one_u32),
+	{0},
+};
+
+static const struct field answer_fields[] = {
+	FIELD_U64_OF(struct peer_reach, number),
+	FIELD_BOOL_OF(struct peer_reach, all),
+	{0},
+};
+
+static const struct field *fields_of(uint16_t type)
 {
-	wbuf_u64(out, m->number);
-	if (m->type == PEER_REACH_ANSWER)
-		wbuf_u8(out, m->all);
-	if (m->type != PEER_REACH_ASK)
-		return wbuf_finish(out);
-	wbuf_str(out, m->job);
-	wbuf_u32(out, m->n);
-	for (uint32_t i = 0; i < m->n; i++)
-		wbuf_u32(out, m->nodes[i]);
-	return wbuf_finish(out);
+	return type == PEER_REACH_ASK ? ask_fields : type == PEER_REACH_ANSWER ? answer_fields : number_fields;
 }
 
-static int get_ask(struct rbuf *r, struct peer_reach *m, struct err *err)
+int peer_reach_encode(const struct peer_reach *m, struct wbuf *out)
 {
-	rbuf_str(r, m->job, sizeof(m->job));
-	m->n = rbuf_u32(r);
-	if (m->n > PEER_REACH_NODES)
-		return err_set(err, -EBADMSG, "%s message with %u nodes", peer_reach_name(m->type), m->n);
-	for (uint32_t i = 0; i < m->n; i++)
-		m->nodes[i] = rbuf_u32(r);
-	int rc = r->failed ? 0 : name_check("job", m->job, sizeof(m->job), err);
-	return rc ? err_prefix(err, -EBADMSG, "%s message", peer_reach_name(m->type)) : 0;
+	fields_put(out, fields_of((uint16_t)m->type), m);
+	return wbuf_finish(out);
 }
 
 int peer_reach_decode(uint16_t type, const void *body, size_t len, struct peer_reach *m, struct err *err)
 {
 	struct rbuf r = rbuf_of(body, len);
 	m->type = (enum peer_type)type;
-	m->number = rbuf_u64(&r);
 	m->n = 0;
-	m->all = type == PEER_REACH_ANSWER && get_bool(&r);
-	int rc = type == PEER_REACH_ASK ? get_ask(&r, m, err) : 0;
-	if (!rc && rbuf_finish(&r))
-		rc = err_set(err, -EBADMSG, "%s message of %zu bytes is malformed", peer_reach_name(type), len);
-	return rc;
+	m->all = false;
+	fields_get(&r, fields_of(type), m);
+	if (rbuf_finish(&r))
+		return err_set(err, -EBADMSG, "%s message of %zu bytes is malformed", peer_reach_name(type), len);
+	int rc = type == PEER_REACH_ASK ? name_check("job", m->job, sizeof(m->job), err) : 0;
+	return rc ? err_prefix(err, -EBADMSG, "%s message", peer_reach_name(type)) : 0;
 }

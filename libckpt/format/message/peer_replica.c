@@ -1,7 +1,7 @@
 #include "format/message/peer_replica.h"
 
 #include "format/arena/layout.h"
-#include "format/tensor/fields.h"
+#include "format/message/field.h"
 
 #include <string.h>
 
@@ -22,64 +22,120 @@ static int bad(uint16_t type, struct err *err, const char *what, uint64_t value)
 		       (unsigned long long)value);
 }
 
-/* ---- parts of messages ------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-static void put_head(struct wbuf *out, const struct peer_head *m)
+static const struct field head_fields[] = {
+	FIELD_NAME_OF(struct peer_head, job),
+	FIELD_U32_OF(struct peer_head, epoch),
+	FIELD_U64_OF(struct peer_head, token),
+	{0},
+};
+
+static const struct field shape_fields[] = {
+	FIELD_DIGEST_OF(struct peer_shape, table),
+	FIELD_U64_OF(struct peer_shape, table_len),
+	FIELD_U64_OF(struct peer_shape, nleaves),
+	FIELD_U64_OF(struct peer_shape, slot_size),
+	{0},
+};
+
+static const struct field ticket_fields[] = {
+	FIELD_U64_OF(struct peer_ticket, key),
+	FIELD_U64_OF(struct peer_ticket, address),
+	FIELD_U64_OF(struct peer_ticket, size),
+	{0},
+};
+
+static const struct field tickets_fields[] = {
+	FIELD_PART_OF(struct peer_tickets, table, ticket_fields),
+	FIELD_PART_OF(struct peer_tickets, leaves, ticket_fields),
+	FIELD_PART_OF(struct peer_tickets, slot, ticket_fields),
+	{0},
+};
+
+static const struct field offer_fields[] = {
+	FIELD_PART_OF(struct peer_offer, head, head_fields),
+	FIELD_U32_OF(struct peer_offer, rank),
+	FIELD_U32_OF(struct peer_offer, world),
+	FIELD_ID_OF(struct peer_offer, id),
+	FIELD_ID_OF(struct peer_offer, keep),
+	FIELD_U32_OF(struct peer_offer, began),
+	FIELD_U32_OF(struct peer_offer, lacks),
+	FIELD_PART_OF(struct peer_offer, shape, shape_fields),
+	{0},
+};
+
+static const struct field open_fields[] = {
+	FIELD_PART_OF(struct peer_open, head, head_fields),
+	FIELD_PART_OF(struct peer_open, tickets, tickets_fields),
+	{0},
+};
+
+static const struct field fetch_fields[] = {
+	FIELD_PART_OF(struct peer_fetch, head, head_fields),
+	FIELD_U32_OF(struct peer_fetch, rank),
+	FIELD_U32_OF(struct peer_fetch, world),
+	FIELD_ID_OF(struct peer_fetch, id),
+	FIELD_BOOL_OF(struct peer_fetch, same_table),
+	FIELD_DIGEST_OF(struct peer_fetch, table),
+	{0},
+};
+
+static const struct field source_fields[] = {
+	FIELD_PART_OF(struct peer_source, head, head_fields),
+	FIELD_U32_OF(struct peer_source, world),
+	FIELD_U32_OF(struct peer_source, began),
+	FIELD_U32_OF(struct peer_source, lacks),
+	FIELD_PART_OF(struct peer_source, shape, shape_fields),
+	FIELD_PART_OF(struct peer_source, tickets, tickets_fields),
+	{0},
+};
+
+static const struct field refused_fields[] = {
+	FIELD_PART_OF(struct peer_refused, head, head_fields),
+	FIELD_U32_OF(struct peer_refused, rc),
+	FIELD_TEXT_OF(struct peer_refused, text),
+	{0},
+};
+
+static const struct field forget_fields[] = {
+	FIELD_PART_OF(struct peer_forget, head, head_fields),
+	FIELD_ID_OF(struct peer_forget, before),
+	{0},
+};
+
+static const struct field holding_fields[] = {
+	FIELD_U32_OF(struct peer_holding, rank),     FIELD_U32_OF(struct peer_holding, world),
+	FIELD_U32_OF(struct peer_holding, owner),    FIELD_ID_OF(struct peer_holding, id),
+	FIELD_DIGEST_OF(struct peer_holding, table), {0},
+};
+
+/* They stay in the message: nobody has a place for as many as it may have. */
+static void holdings_put(struct wbuf *out, const struct peer_holdings *m)
 {
-	wbuf_str(out, m->job);
-	wbuf_u32(out, m->epoch);
-	wbuf_u64(out, m->token);
+	wbuf_u32(out, m->n);
+	wbuf_put(out, m->items, (size_t)m->n * PEER_HOLDING_BYTES);
 }
 
-static void get_head(struct rbuf *r, struct peer_head *m)
+static void holdings_get(struct rbuf *r, struct peer_holdings *m)
 {
-	rbuf_str(r, m->job, sizeof(m->job));
-	m->epoch = rbuf_u32(r);
-	m->token = rbuf_u64(r);
+	m->n = rbuf_u32(r);
+	if (m->n > PEER_HOLDINGS_MAX)
+		r->failed = true;
+	m->items = rbuf_take(r, r->failed ? 0 : (size_t)m->n * PEER_HOLDING_BYTES);
 }
 
-static void put_shape(struct wbuf *out, const struct peer_shape *m)
-{
-	put_digest(out, m->table);
-	wbuf_u64(out, m->table_len);
-	wbuf_u64(out, m->nleaves);
-	wbuf_u64(out, m->slot_size);
-}
-
-static void get_shape(struct rbuf *r, struct peer_shape *m)
-{
-	m->table = get_digest(r);
-	m->table_len = rbuf_u64(r);
-	m->nleaves = rbuf_u64(r);
-	m->slot_size = rbuf_u64(r);
-}
-
-static void put_tickets(struct wbuf *out, const struct peer_tickets *m)
-{
-	const struct peer_ticket *all[] = {&m->table, &m->leaves, &m->slot};
-	for (int i = 0; i < 3; i++) {
-		wbuf_u64(out, all[i]->key);
-		wbuf_u64(out, all[i]->address);
-		wbuf_u64(out, all[i]->size);
-	}
-}
-
-static void get_tickets(struct rbuf *r, struct peer_tickets *m)
-{
-	struct peer_ticket *all[] = {&m->table, &m->leaves, &m->slot};
-	for (int i = 0; i < 3; i++) {
-		all[i]->key = rbuf_u64(r);
-		all[i]->address = rbuf_u64(r);
-		all[i]->size = rbuf_u64(r);
-	}
-}
+FIELD_CODEC_OF_TYPE(holdings, struct peer_holdings, holdings_put, holdings_get);
+static const struct field holdings_fields[] = {
+	FIELD_PART_OF(struct peer_holdings, head, head_fields),
+	{.kind = FIELD_CODEC, .codec = &holdings_codec},
+	{0},
+};
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-static int finish(const struct rbuf *r, uint16_t type, const struct peer_head *head, struct err *err)
+static int check_head(uint16_t type, const struct peer_head *head, struct err *err)
 {
-	if (rbuf_finish(r))
-		return err_set(err, -EBADMSG, "%s message of %zu bytes is malformed", peer_replica_name(type), r->len);
 	if (name_check("job", head->job, sizeof(head->job), err))
 		return err_prefix(err, -EBADMSG, "%s message", peer_replica_name(type));
 	if (!head->epoch || head->epoch > EPOCH_MAX)
@@ -115,46 +171,41 @@ static int check_shape(uint16_t type, const struct peer_shape *m, struct err *er
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
+static int encode(const struct field *fields, const void *m, struct wbuf *out)
+{
+	fields_put(out, fields, m);
+	return wbuf_finish(out);
+}
+
+/* Each message begins with its head; m is all zeros. */
+static int decode(uint16_t type, const struct field *fields, struct rbuf r, void *m, struct err *err)
+{
+	fields_get(&r, fields, m);
+	if (rbuf_finish(&r))
+		return err_set(err, -EBADMSG, "%s message of %zu bytes is malformed", peer_replica_name(type), r.len);
+	return check_head(type, m, err);
+}
+
 int peer_head_encode(const struct peer_head *m, struct wbuf *out)
 {
-	put_head(out, m);
-	return wbuf_finish(out);
+	return encode(head_fields, m, out);
 }
 
 int peer_head_decode(uint16_t type, const void *body, size_t len, struct peer_head *m, struct err *err)
 {
-	struct rbuf r = rbuf_of(body, len);
 	*m = (struct peer_head){0};
-	get_head(&r, m);
-	return finish(&r, type, m, err);
+	return decode(type, head_fields, rbuf_of(body, len), m, err);
 }
 
 int peer_offer_encode(const struct peer_offer *m, struct wbuf *out)
 {
-	put_head(out, &m->head);
-	wbuf_u32(out, m->rank);
-	wbuf_u32(out, m->world);
-	put_id(out, m->id);
-	put_id(out, m->keep);
-	wbuf_u32(out, m->began);
-	wbuf_u32(out, m->lacks);
-	put_shape(out, &m->shape);
-	return wbuf_finish(out);
+	return encode(offer_fields, m, out);
 }
 
 int peer_offer_decode(const void *body, size_t len, struct peer_offer *m, struct err *err)
 {
-	struct rbuf r = rbuf_of(body, len);
 	*m = (struct peer_offer){0};
-	get_head(&r, &m->head);
-	m->rank = rbuf_u32(&r);
-	m->world = rbuf_u32(&r);
-	m->id = get_id(&r);
-	m->keep = get_id(&r);
-	m->began = rbuf_u32(&r);
-	m->lacks = rbuf_u32(&r);
-	get_shape(&r, &m->shape);
-	int rc = finish(&r, PEER_OFFER, &m->head, err);
+	int rc = decode(PEER_OFFER, offer_fields, rbuf_of(body, len), m, err);
 	if (!rc)
 		rc = check_rank(PEER_OFFER, m->rank, m->world, err);
 	if (!rc)
@@ -166,72 +217,38 @@ int peer_offer_decode(const void *body, size_t len, struct peer_offer *m, struct
 
 int peer_open_encode(const struct peer_open *m, struct wbuf *out)
 {
-	put_head(out, &m->head);
-	put_tickets(out, &m->tickets);
-	return wbuf_finish(out);
+	return encode(open_fields, m, out);
 }
 
 int peer_open_decode(const void *body, size_t len, struct peer_open *m, struct err *err)
 {
-	struct rbuf r = rbuf_of(body, len);
 	*m = (struct peer_open){0};
-	get_head(&r, &m->head);
-	get_tickets(&r, &m->tickets);
-	return finish(&r, PEER_TICKET, &m->head, err);
+	return decode(PEER_TICKET, open_fields, rbuf_of(body, len), m, err);
 }
 
 int peer_fetch_encode(const struct peer_fetch *m, struct wbuf *out)
 {
-	put_head(out, &m->head);
-	wbuf_u32(out, m->rank);
-	wbuf_u32(out, m->world);
-	put_id(out, m->id);
-	wbuf_u8(out, m->same_table);
-	put_digest(out, m->table);
-	return wbuf_finish(out);
+	return encode(fetch_fields, m, out);
 }
 
 int peer_fetch_decode(const void *body, size_t len, struct peer_fetch *m, struct err *err)
 {
-	struct rbuf r = rbuf_of(body, len);
 	*m = (struct peer_fetch){0};
-	get_head(&r, &m->head);
-	m->rank = rbuf_u32(&r);
-	m->world = rbuf_u32(&r);
-	m->id = get_id(&r);
-	uint8_t same = rbuf_u8(&r);
-	m->table = get_digest(&r);
-	int rc = finish(&r, PEER_FETCH, &m->head, err);
+	int rc = decode(PEER_FETCH, fetch_fields, rbuf_of(body, len), m, err);
 	if (!rc)
 		rc = check_rank(PEER_FETCH, m->rank, RANK_MAX, err);
-	if (!rc)
-		rc = check_id(PEER_FETCH, m->id, false, err);
-	m->same_table = same == 1;
-	return rc ? rc : same > 1 ? bad(PEER_FETCH, err, "a truth of", same) : 0;
+	return rc ? rc : check_id(PEER_FETCH, m->id, false, err);
 }
 
 int peer_source_encode(const struct peer_source *m, struct wbuf *out)
 {
-	put_head(out, &m->head);
-	wbuf_u32(out, m->world);
-	wbuf_u32(out, m->began);
-	wbuf_u32(out, m->lacks);
-	put_shape(out, &m->shape);
-	put_tickets(out, &m->tickets);
-	return wbuf_finish(out);
+	return encode(source_fields, m, out);
 }
 
 int peer_source_decode(const void *body, size_t len, struct peer_source *m, struct err *err)
 {
-	struct rbuf r = rbuf_of(body, len);
 	*m = (struct peer_source){0};
-	get_head(&r, &m->head);
-	m->world = rbuf_u32(&r);
-	m->began = rbuf_u32(&r);
-	m->lacks = rbuf_u32(&r);
-	get_shape(&r, &m->shape);
-	get_tickets(&r, &m->tickets);
-	int rc = finish(&r, PEER_SOURCE, &m->head, err);
+	int rc = decode(PEER_SOURCE, source_fields, rbuf_of(body, len), m, err);
 	if (!rc)
 		rc = check_rank(PEER_SOURCE, 0, m->world, err);
 	return rc ? rc : check_shape(PEER_SOURCE, &m->shape, err);
@@ -239,20 +256,13 @@ int peer_source_decode(const void *body, size_t len, struct peer_source *m, stru
 
 int peer_refused_encode(const struct peer_refused *m, struct wbuf *out)
 {
-	put_head(out, &m->head);
-	wbuf_u32(out, (uint32_t)m->rc);
-	wbuf_str(out, m->text);
-	return wbuf_finish(out);
+	return encode(refused_fields, m, out);
 }
 
 int peer_refused_decode(const void *body, size_t len, struct peer_refused *m, struct err *err)
 {
-	struct rbuf r = rbuf_of(body, len);
 	*m = (struct peer_refused){0};
-	get_head(&r, &m->head);
-	m->rc = (int32_t)rbuf_u32(&r);
-	get_text(&r, m->text, sizeof(m->text));
-	int rc = finish(&r, PEER_REFUSED, &m->head, err);
+	int rc = decode(PEER_REFUSED, refused_fields, rbuf_of(body, len), m, err);
 	if (rc)
 		return rc;
 	return m->rc < 0 && m->rc >= -4095 ? 0 : bad(PEER_REFUSED, err, "code", (uint32_t)m->rc);
@@ -260,59 +270,38 @@ int peer_refused_decode(const void *body, size_t len, struct peer_refused *m, st
 
 int peer_forget_encode(const struct peer_forget *m, struct wbuf *out)
 {
-	put_head(out, &m->head);
-	put_id(out, m->before);
-	return wbuf_finish(out);
+	return encode(forget_fields, m, out);
 }
 
 int peer_forget_decode(const void *body, size_t len, struct peer_forget *m, struct err *err)
 {
-	struct rbuf r = rbuf_of(body, len);
 	*m = (struct peer_forget){0};
-	get_head(&r, &m->head);
-	m->before = get_id(&r);
-	int rc = finish(&r, PEER_FORGET, &m->head, err);
+	int rc = decode(PEER_FORGET, forget_fields, rbuf_of(body, len), m, err);
 	return rc ? rc : check_id(PEER_FORGET, m->before, false, err);
 }
 
 void peer_holding_put(const struct peer_holding *m, struct wbuf *items)
 {
-	wbuf_u32(items, m->rank);
-	wbuf_u32(items, m->world);
-	wbuf_u32(items, m->owner);
-	put_id(items, m->id);
-	put_digest(items, m->table);
+	fields_put(items, holding_fields, m);
 }
 
 struct peer_holding peer_holding_at(const struct peer_holdings *m, uint32_t i)
 {
 	struct rbuf r = rbuf_of(m->items + (size_t)i * PEER_HOLDING_BYTES, PEER_HOLDING_BYTES);
-	struct peer_holding h = {.rank = rbuf_u32(&r)};
-	h.world = rbuf_u32(&r);
-	h.owner = rbuf_u32(&r);
-	h.id = get_id(&r);
-	h.table = get_digest(&r);
+	struct peer_holding h = {0};
+	fields_get(&r, holding_fields, &h);
 	return h;
 }
 
 int peer_holdings_encode(const struct peer_holdings *m, struct wbuf *out)
 {
-	put_head(out, &m->head);
-	wbuf_u32(out, m->n);
-	wbuf_put(out, m->items, (size_t)m->n * PEER_HOLDING_BYTES);
-	return wbuf_finish(out);
+	return encode(holdings_fields, m, out);
 }
 
 int peer_holdings_decode(const void *body, size_t len, struct peer_holdings *m, struct err *err)
 {
-	struct rbuf r = rbuf_of(body, len);
 	*m = (struct peer_holdings){0};
-	get_head(&r, &m->head);
-	m->n = rbuf_u32(&r);
-	if (m->n > PEER_HOLDINGS_MAX)
-		r.failed = true;
-	m->items = rbuf_take(&r, r.failed ? 0 : (size_t)m->n * PEER_HOLDING_BYTES);
-	int rc = finish(&r, PEER_HOLDINGS, &m->head, err);
+	int rc = decode(PEER_HOLDINGS, holdings_fields, rbuf_of(body, len), m, err);
 	for (uint32_t i = 0; !rc && i < m->n; i++) {
 		struct peer_holding h = peer_holding_at(m, i);
 		rc = check_rank(PEER_HOLDINGS, h.rank, h.world, err);
