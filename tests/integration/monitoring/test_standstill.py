@@ -48,7 +48,7 @@ class Job:
         """How long no heartbeat is too long, in seconds, by the recent steps of all ranks."""
         recent = [rank["steps"]["recent_ms"] for daemon in self.daemons.values() for rank in daemon.job(self.name)["ranks"]]
         median, longest = max(map(statistics.median, recent)) / 1000, max(map(max, recent)) / 1000
-        return max(2 * median + 1.8, 2 * longest + 5 * median)
+        return max(2 * median + 1.7, 2 * longest + 5 * median)
 
     def close(self, code=0):
         """code: of the launchers; None: whatever it is, their daemon is gone."""
@@ -68,7 +68,7 @@ def named(job, rank, where, what):
         has(stands["text"], f"rank {rank} on node {where} is waited for: last at step {AT}, {what}")
         after = stands["after_ms"] / 1000
         equal(job.told(daemon, r"no heartbeat for ([\d.]+) s: "), [f"{after:.1f}"])
-        expect(1.8 < after <= job.silence() + 0.2 + BUSY, "named after", after, "s, and to be named after", job.silence())
+        expect(1.7 < after <= job.silence() + 0.2 + BUSY, "named after", after, "s, and to be named after", job.silence())
         equal(job.told(daemon, r".* (rank \d+ on node \w) is waited for"), [f"rank {rank} on node {where}"])
         texts.append(stands["text"])
     equal(texts[0], texts[1])
