@@ -219,17 +219,68 @@ static void post_listings(struct catalog *c)
 static const char epoch_sql[] =
 	"INSERT INTO epoch(job, last) VALUES(?,?) ON CONFLICT(job) DO UPDATE SET last=max(last, excluded.last)";
 
-static void post(struct catalog *c, const char *sql, const char *format, ...);
+/* The last epochs of all jobs: one entry of the queue, so that what is said next still has room. */
+struct recall {
+	struct work work;
+	struct catalog *catalog;
+	size_t n;
+	struct {
+		char job[NAME_JOB_MAX];
+		int64_t last;
+	} of[];
+};
+
+static void write_recall(struct work *work)
+{
+	const struct recall *r = list_entry(work, struct recall, work);
+	struct catalog *c = r->catalog;
+	int rc = catalog_db_keep(&c->db);
+	notice_renewal(c);
+	if (rc)
+		return; /* once it can be opened all is written again */
+	sqlite3_exec(c->db.db, "BEGIN", NULL, NULL, NULL);
+	for (size_t i = 0; i < r->n; i++)
+		query(c, 0, epoch_sql, "si", r->of[i].job, r->of[i].last);
+	if (sqlite3_exec(c->db.db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
+		return;
+	log_warn("catalog: the last epochs are not noted: %s", catalog_db_why(&c->db));
+	sqlite3_exec(c->db.db, "ROLLBACK", NULL, NULL, NULL);
+	atomic_store(&c->renewed, true);
+}
+
+static void recall_written(struct work *work)
+{
+	struct recall *r = list_entry(work, struct recall, work);
+	r->catalog->queued--;
+	free(r);
+}
+
+static void post_recall(struct catalog *c)
+{
+	size_t n = 0;
+	list_for(node, &c->epochs)
+		n++;
+	struct recall *r = calloc(1, sizeof(*r) + n * sizeof(r->of[0]));
+	if (!r) {
+		atomic_store(&c->renewed, true); /* with the next entry */
+		return;
+	}
+	*r = (struct recall){.work = {.run = write_recall, .done = recall_written}, .catalog = c};
+	list_for(node, &c->epochs) {
+		const struct known_epoch *known = list_entry(node, struct known_epoch, link);
+		memcpy(r->of[r->n].job, known->job, sizeof(known->job));
+		r->of[r->n++].last = known->last;
+	}
+	c->queued++;
+	pool_submit(c->writer, &r->work);
+}
 
 /* History is gone with the old file; what is known otherwise is written again. */
 static void catch_up(struct catalog *c)
 {
 	atomic_store(&c->behind, true);
 	post_listings(c);
-	list_for(node, &c->epochs) {
-		const struct known_epoch *known = list_entry(node, struct known_epoch, link);
-		post(c, epoch_sql, "si", known->job, (int64_t)known->last);
-	}
+	post_recall(c);
 }
 
 static void post(struct catalog *c, const char *sql, const char *format, ...)

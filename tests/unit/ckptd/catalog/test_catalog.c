@@ -261,11 +261,10 @@ Test(catalog, one_that_was_deleted_is_made_again_with_what_is_known)
 	cr_assert_eq(ask("SELECT step FROM listing"), 20);
 }
 
-/* What cannot be opened has not been made anew: the next entries are not dropped for all that is known. */
-Test(catalog, one_that_cannot_be_opened_for_a_while_is_not_filled_again)
+/* Jobs that have been here, more than fit into the queue. */
+static void know_many_jobs(void)
 {
-	char aside[SCRATCH_MAX + 48], job[16];
-	snprintf(aside, sizeof(aside), "%s.aside", path);
+	char job[16];
 	for (int i = 0; i < CATALOG_QUEUE_MAX + 100; i++) {
 		snprintf(job, sizeof(job), "job%d", i);
 		catalog_epoch(catalog, job, 7);
@@ -273,13 +272,24 @@ Test(catalog, one_that_cannot_be_opened_for_a_while_is_not_filled_again)
 			cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
 	}
 	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
+}
+
+/* All that is known is written again, and leaves room for what is said next, however soon that comes. */
+Test(catalog, one_that_cannot_be_opened_for_a_while_takes_what_comes_next)
+{
+	char aside[SCRATCH_MAX + 48];
+	snprintf(aside, sizeof(aside), "%s.aside", path);
+	know_many_jobs();
 	cr_assert_eq(rename(path, aside), 0);
 	catalog_recovery(catalog, "main", "n0", 1, "{}");
 	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
 	cr_assert_eq(rename(aside, path), 0);
 	catalog_recovery(catalog, "main", "n0", 2, "{}");
-	catalog_recovery(catalog, "main", "n0", 3, "{}");
-	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 2);
+	cr_assert_eq(catalog_flush(catalog, clock_deadline(60 * CLOCK_NS_PER_S)), 0);
+	catalog_recovery(catalog, "main", "n0", 3, "{}"); /* it is open again, and that is known */
+	catalog_recovery(catalog, "main", "n0", 4, "{}");
+	cr_assert_eq(ask("SELECT count(*) FROM recovery"), 3);
+	cr_assert_eq(ask("SELECT count(*) FROM epoch WHERE last=7"), CATALOG_QUEUE_MAX + 100);
 }
 
 Test(catalog, one_that_was_replaced_is_taken)
