@@ -32,4 +32,5 @@ void daemon_init(struct daemon *d)
 					.operators = &d->operators};
 	list_init(&d->jobs.list);
 	list_init(&d->control.hosts);
+	outbox_init(&d->control.outbox);
 }

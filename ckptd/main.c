@@ -140,6 +140,12 @@ static bool may_rest(struct server *s)
 	return list_empty(&control->hosts) && !control->memberships && !s->deaf && !s->out;
 }
 
+static void after_each(void *arg)
+{
+	struct server *s = arg;
+	outbox_deliver(&s->daemon.control);
+}
+
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
 static void on_tick(void *arg)
 {
@@ -282,6 +288,8 @@ static int start(struct server *s, struct err *err)
 	packing_init(&s->daemon.storage.packing, s->daemon.runtime.pool);
 	if (!rc)
 		rc = pool_new(1, &s->daemon.runtime.reader, err);
+	if (!rc && (rc = outbox_reserve(&s->daemon.control.outbox)))
+		err_set(err, rc, "no memory for what this node tells itself");
 	if (!rc && !(s->daemon.observe.faults = faults_new(&s->daemon.jobs)))
 		rc = err_set(err, -ENOMEM, "no memory for faults on purpose");
 	if (!rc)
@@ -412,6 +420,7 @@ int main(int argc, char **argv)
 		if (!strcmp(disk_engine(s.daemon.storage.disk), "threads"))
 			log_info("reading and writing with threads, not io_uring: the same, at more processor time");
 		loop_tick(s.daemon.runtime.loop, TICK_IDLE_MS, on_tick, &s);
+		loop_after_each(s.daemon.runtime.loop, after_each, &s);
 		rc = loop_run(s.daemon.runtime.loop);
 		if (!rc && s.out)
 			rc = err_set(&err, s.out, "this node is no member of its cluster any more");

@@ -80,6 +80,7 @@ int shutdown_tick(struct shutdown *shutdown, struct daemon *d, uint64_t now)
 	if (!shutdown->begun)
 		cancel_restores(d);
 	shutdown->begun = true;
+	outbox_deliver(&d->control);
 	if (!shutdown_at_work(d))
 		return 0;
 	if (now >= shutdown->deadline_ns)

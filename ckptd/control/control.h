@@ -4,6 +4,7 @@
 
 #include "base/list.h"
 #include "base/repeat.h"
+#include "control/host/outbox.h"
 
 struct dispatch;
 struct election;
@@ -43,6 +44,7 @@ struct control {
 	struct repeat refusals[CONTROL_REFUSALS]; /* of nodes whose jobs cannot be coordinated here */
 	struct reach_question *questions; /* of other nodes: whom does this one reach (control/election/reach.h) */
 	uint64_t reach_numbers;           /* of such questions, so far */
+	struct outbox outbox;             /* what this node was told by its own coordinators */
 	uint64_t hand_overs;              /* by this node, so far (control/election/hand_over.h) */
 };
 

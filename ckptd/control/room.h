@@ -13,6 +13,7 @@
 #include "control/election/reach.h"
 #include "control/host/coordinator_halt.h"
 #include "control/host/coordinator_host.h"
+#include "control/host/outbox.h"
 #include "control/lemon/set_aside.h"
 #include "control/membership/membership.h"
 #include "control/record/directory_lock.h"

@@ -128,15 +128,12 @@ static void tell_epoch(struct coord *c, uint32_t node)
 		coord_order_word(c, node, PEER_ADOPT, (struct peer_word){.epoch = c->epoch}, "");
 }
 
-/* The first who is told may know of a reason for another epoch, which all are then told in this one's place. */
 void coord_persisted(struct coord *c, uint32_t epoch)
 {
 	if (!c->persisting || epoch != c->epoch)
 		return;
 	c->persisting = false;
-	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
-		if (c->nodes[n].ranks)
-			tell_epoch(c, n);
+	coord_each(c, n) tell_epoch(c, n);
 }
 
 static bool has_nothing_to_share(const struct coord *c, uint32_t nranks)

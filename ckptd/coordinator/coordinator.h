@@ -1,11 +1,11 @@
 /* Coordinator: what the nodes of a job do together. It decides the epoch and who has entered it, which step is restored,
  * how far each save has come on all nodes, and when it becomes a checkpoint. There is one per job, for all of its nodes.
- * If the job is on a single node, reports and orders are plain calls.
+ * If the job is on a single node, reports are plain calls, and orders wait for the end of the input (control/host/outbox.h).
  *
  * It is a pure function of the reports and the clock: nodes report (coord_input), and get orders (struct coord_orders).
  * A report of another epoch than the job's changes nothing and is counted. An order that tells the sender so is on its
  * way, and the sender then says again what still holds. Orders go to all nodes that take part, in the order of their
- * numbers. Reports may answer an order before it returns.
+ * numbers. No report answers an order before it returns.
  *
  *   finish ── a node has finished ──► told that it STAYS ── all have ──► DISMISSED
  *                                         └── another one waits to enter ──► NEEDED
@@ -92,7 +92,7 @@ struct coord_survey {
  * nothing. SPILL: a node, also one without ranks, has its part in bringing to storage what is only in memory (SPILLED). */
 struct coord_orders {
 	void *arg;
-	/* order is read before it returns. */
+	/* order is read before it returns, and nobody answers before that. */
 	void (*emit)(void *arg, uint32_t node, const struct peer_order *order);
 	/* The epoch is to be kept, so that it is not given out again, and where the job went back to last:
 	 * coord_persisted, perhaps at once. Until then nobody is told. */

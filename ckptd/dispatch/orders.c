@@ -38,7 +38,7 @@ static void adopt(struct job *job, const struct peer_word *word)
 	know(job, word->epoch);
 	if (word->flag)
 		job->resumed_ns = job->returning_ns = clock_now();
-	if (first && job->spread)
+	if (first)
 		member_epoch_known(job);
 }
 
@@ -180,7 +180,7 @@ static void obey(struct job *job, const struct peer_order *order)
 	}
 }
 
-void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
+static void carry_out(struct dispatch *dispatch, const struct peer_order *order)
 {
 	struct job *job = job_find(dispatch->jobs, order->job);
 	if (order->type == PEER_END && !order->word.flag && dispatch->peers->replica)
@@ -249,9 +249,10 @@ void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 	}
 }
 
-void orders_turn(struct dispatch *dispatch, const char *name)
+void orders_obey(struct dispatch *dispatch, const struct peer_order *order)
 {
-	struct job *job = job_find(dispatch->jobs, name);
+	carry_out(dispatch, order);
+	struct job *job = job_find(dispatch->jobs, order->job);
 	if (job)
-		saves_pump(&job->saves);
+		saves_pump(&job->saves); /* an order may let one begin, or end what the disk was kept for */
 }

@@ -82,7 +82,6 @@ static int take_report(struct dispatch *dispatch, unsigned node, uint16_t type, 
 		host_report(dispatch->control, node, true, &report);
 	else
 		return strange(dispatch, node, report.job, type, err);
-	orders_turn(dispatch, report.job);
 	return 0;
 }
 
@@ -99,7 +98,6 @@ static int take_order(struct dispatch *dispatch, unsigned node, uint16_t type, u
 		election_resigned(dispatch->control, order.job);
 	} else if (believed) {
 		orders_obey(dispatch, &order);
-		orders_turn(dispatch, order.job);
 	} else {
 		rc = strange(dispatch, node, order.job, type, err);
 	}

@@ -11,8 +11,6 @@ struct peer_order;
 struct peer_report;
 
 void orders_obey(struct dispatch *dispatch, const struct peer_order *order);
-/* Goes on with what a message of another node has changed. */
-void orders_turn(struct dispatch *dispatch, const char *job);
 
 /* A REQUEST that another node's operator waits for: here is the coordinator (clients/operator.c). */
 void operator_requested(struct operators *operators, uint32_t node, const struct peer_report *request);

@@ -30,6 +30,8 @@ struct loop {
 	uint64_t next_tick;
 	tick_fn *tick;
 	void *tick_arg;
+	tick_fn *after;
+	void *after_arg;
 	struct list watches;
 	struct list removed; /* freed after the batch: an event of it may still be in the batch */
 };
@@ -108,6 +110,12 @@ void loop_tick(struct loop *loop, unsigned ms, tick_fn *fn, void *arg)
 	loop->next_tick = clock_deadline(ms * CLOCK_NS_PER_MS);
 }
 
+void loop_after_each(struct loop *loop, tick_fn *fn, void *arg)
+{
+	loop->after = fn;
+	loop->after_arg = arg;
+}
+
 void loop_soon(struct loop *loop, unsigned ms)
 {
 	loop->next_tick = min_u64(loop->next_tick, clock_deadline(ms * CLOCK_NS_PER_MS));
@@ -133,6 +141,12 @@ static void run_tick(struct loop *loop)
 	loop->rests = false;
 	loop->next_tick = clock_deadline(loop->tick_ms * CLOCK_NS_PER_MS);
 	loop->tick(loop->tick_arg);
+}
+
+static void run_after(const struct loop *loop)
+{
+	if (loop->after)
+		loop->after(loop->after_arg);
 }
 
 /* When a turn began, and what the thread had used until then. */
@@ -179,11 +193,13 @@ int loop_run(struct loop *loop)
 			int fd = watch->fd;
 			if (watch->fn)
 				watch->fn(watch->arg, events[i].events);
+			run_after(loop);
 			turn = turn_end(&turn, fd);
 		}
 		if (n > 0)
 			stir(loop);
 		run_tick(loop);
+		run_after(loop);
 		turn_end(&turn, -1);
 		bury(&loop->removed);
 	}

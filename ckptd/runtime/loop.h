@@ -24,6 +24,8 @@ void watch_remove(struct watch *watch);
 
 /* Calls fn about every `ms` milliseconds; a later call replaces the pace, not the function. */
 void loop_tick(struct loop *loop, unsigned ms, tick_fn *fn, void *arg);
+/* Calls fn after each callback of a watch, and after each tick. */
+void loop_after_each(struct loop *loop, tick_fn *fn, void *arg);
 /* The next tick comes within `ms`, whatever the pace: something has begun that only ticks carry on. */
 void loop_soon(struct loop *loop, unsigned ms);
 /* Of a tick: nothing is under way, and the next one may be as late as `ms`. Where a descriptor is ready before, it comes

@@ -184,8 +184,7 @@ void saves_follow(struct saves *saves)
 		if (rank.mem && rank.in_use)
 			scan_rank(saves, r, &rank);
 	}
-	/* What the coordinator hears it may answer before it returns, with the end of what it heard of. */
-	saves->walking++;
+	saves->walking++; /* what ends would be forgotten */
 	list_for(node, &saves->snapshots) {
 		struct snapshot *s = snapshot_of(node);
 		if (s->state == SNAPSHOT_OPEN)
@@ -339,7 +338,7 @@ void saves_apart(struct saves *saves, bool apart)
 void saves_pump(struct saves *saves)
 {
 	if (saves->reporting || saves->walking)
-		return; /* what reports goes on with the save that it reports of */
+		return;
 	pump_commit(saves);
 	saves_pump_readback(saves);
 	saves_reclaim(saves);

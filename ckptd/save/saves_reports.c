@@ -113,9 +113,7 @@ void saves_failed(struct saves *saves, const struct snapshot *s, int rc)
 {
 	if (saves->reporting)
 		return; /* it is the coordinator who has said so */
-	saves->reporting++;
 	participant_failed(saves->of.job, s->id, !s->rc, rc, s->err.text);
-	saves->reporting--;
 }
 
 void saves_cleared(struct saves *saves, struct step_id id)
@@ -381,10 +379,8 @@ static void report_anew(struct saves *saves, struct snapshot *s)
 void saves_report_anew(struct saves *saves)
 {
 	saves->ordered.id = (struct step_id){0};
-	saves->walking++; /* it may be answered before it returns */
 	list_for(node, &saves->snapshots)
 		report_anew(saves, snapshot_of(node));
-	saves->walking--;
 	saves_follow(saves);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "control/host/coordinator_host.h"
+#include "control/host/outbox.h"
 #include "runtime/workers.h"
 #include "store/disk/disk.h"
 
@@ -14,6 +15,7 @@ void drill_turn(struct node *node, bool disk)
 	pool_poll(node->daemon.runtime.pool);
 	hosts_tick(&node->daemon.control, clock_now());
 	SIM_CHECK(job_tick(node->job), "the job has ended");
+	outbox_deliver(&node->daemon.control);
 	clock_advance(CLOCK_NS_PER_MS / 100);
 }
 

@@ -7,6 +7,7 @@
 #include "config/file.h"
 #include "control/election/election.h"
 #include "control/host/coordinator_host.h"
+#include "control/host/outbox.h"
 #include "control/membership/membership.h"
 #include "coordinator/assignment.h"
 #include "dispatch/peer_dispatch.h"
@@ -163,6 +164,7 @@ void fleet_start(struct fleet_node *n)
 	d->runtime.started_ns = clock_now();
 	list_init(&d->jobs.list);
 	list_init(&d->control.hosts);
+	outbox_init(&d->control.outbox);
 	configure(n);
 	int rc = loop_new(&d->runtime.loop, &err);
 	if (!rc)
@@ -300,6 +302,7 @@ bool fleet_turn(struct fleet_node *n, bool all)
 	}
 	if (fleet_now_and_then(all))
 		tick(n);
+	outbox_deliver(&n->daemon.control);
 	if (fleet.elastic)
 		launcher_hear(n);
 	else

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "config/file.h"
 #include "control/host/coordinator_host.h"
+#include "control/host/outbox.h"
 #include "job/rank/prefault.h"
 #include "rng.h"
 #include "runtime/loop.h"
@@ -56,6 +57,7 @@ void node_start(struct node *node)
 	node->daemon.runtime.started_ns = clock_now();
 	list_init(&node->daemon.jobs.list);
 	list_init(&node->daemon.control.hosts);
+	outbox_init(&node->daemon.control.outbox);
 	configure(node);
 	disk_sim_faults(&none); /* a daemon that cannot start is restarted: not what is looked at here */
 	int rc = loop_new(&node->daemon.runtime.loop, &err);
@@ -150,6 +152,7 @@ static void turn(struct node *node)
 		if (node->job && !job_tick(node->job))
 			node->job = NULL;
 	}
+	outbox_deliver(&node->daemon.control);
 	clock_advance(rng_below(world_rng(), 3 * CLOCK_NS_PER_MS));
 }
 

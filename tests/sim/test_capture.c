@@ -2,6 +2,7 @@
  * describe, and a slot that was filled in an epoch that is over. And a disk that stands still is given up, in time, and every rank is told. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "control/host/outbox.h"
 #include "drill.h"
 #include "participant/participant.h"
 #include "save/saves_private.h"
@@ -43,6 +44,11 @@ static void a_torn_copy_is_no_snapshot(uint64_t seed)
 	drill_end(&node);
 }
 
+static bool is_at_work(const struct node *node, uint32_t rank)
+{
+	return node->ranks[rank].restored && node->ranks[rank].epoch == node->job->epoch;
+}
+
 /* Both ranks fill and fence a slot under the epoch before theirs, as one would that has not noticed. */
 static void a_slot_of_an_epoch_that_is_over_is_given_back(uint64_t seed)
 {
@@ -51,16 +57,19 @@ static void a_slot_of_an_epoch_that_is_over_is_given_back(uint64_t seed)
 	drill_start(&node, 3, seed);
 	struct step_id stale = {.step = 5, .epoch = node.job->epoch - 1};
 	if (!stale.epoch) { /* a second epoch, so that there is one before it */
+		uint32_t first = node.job->epoch;
 		participant_want(node.job, 0);
-		for (int i = 0; i < DRILL_ROUNDS && node.ranks[0].epoch != node.job->epoch; i++) {
+		outbox_deliver(&node.daemon.control);
+		SIM_CHECK(node.job->epoch > first, "the epoch is not raised");
+		for (int i = 0; i < DRILL_ROUNDS && !(is_at_work(&node, 0) && is_at_work(&node, 1)); i++) {
 			for (uint32_t r = 0; r < DRILL_RANKS; r++)
-				if (!node.ranks[r].restored || node.ranks[r].epoch != node.job->epoch)
+				if (!is_at_work(&node, r))
 					rank_step(&node, &node.ranks[r]);
 			drill_turn(&node, true);
 		}
 		stale.epoch = node.job->epoch - 1;
 	}
-	SIM_CHECK(stale.epoch && node.ranks[0].epoch == node.job->epoch, "no second epoch");
+	SIM_CHECK(stale.epoch && is_at_work(&node, 0) && is_at_work(&node, 1), "no second epoch");
 	for (uint32_t r = 0; r < DRILL_RANKS; r++) {
 		SIM_CHECK(!drill_begin(&node, r, stale.step, SLOT_STORAGE), "a slot");
 		slots[r] = node.ranks[r].slot;

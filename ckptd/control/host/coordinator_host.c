@@ -7,6 +7,7 @@
 #include "control/control.h"
 #include "control/election/election.h"
 #include "control/election/reach.h"
+#include "control/host/outbox.h"
 #include "control/lemon/set_aside.h"
 #include "control/membership/membership.h"
 #include "control/record/directory_lock.h"
@@ -120,6 +121,7 @@ void hosts_free(struct control *control)
 {
 	list_for_safe(node, &control->hosts)
 		host_free(list_entry(node, struct coordinator_host, link));
+	outbox_free(&control->outbox);
 	memberships_free(control);
 	reach_free(control);
 	set_aside_free(control);
@@ -338,6 +340,7 @@ void host_knows(struct control *control, const char *job, enum coord_witness wit
 	struct coordinator_host *host = host_find(control, job);
 	if (host)
 		coord_knows(host->coord, 0, witness, epoch);
+	outbox_deliver(control); /* the rank that is the witness is greeted with the epoch that it goes on in */
 }
 
 struct coord_view host_view(const struct control *control, const char *job)

@@ -1,4 +1,5 @@
 #include "control/host/coordinator_host_private.h"
+#include "control/host/outbox.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -55,7 +56,7 @@ void host_order(struct control *control, bool spread, uint32_t node, const struc
 	if (is_deposed(control, spread, order->job))
 		return;
 	if (!spread || node == control->peers->self)
-		orders_obey(control->dispatch, order);
+		outbox_put(control, spread, order);
 	else if (control->peers->net) /* else the daemon ends */
 		send(control, node, order);
 }

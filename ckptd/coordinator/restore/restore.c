@@ -18,10 +18,7 @@ static void refuse(struct coord *c, int rc, const char *text)
 	snprintf(order.refuse.why, sizeof(order.refuse.why), "%s", c->restore.choice.why);
 	coord_restore_forget(c);
 	c->unserved = c->unserved || rc != -ENOENT;
-	uint32_t epoch = c->epoch;
-	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
-		if (c->nodes[n].ranks)
-			coord_order(c, n, &order);
+	coord_each(c, n) coord_order(c, n, &order);
 }
 
 void coord_restore_forget(struct coord *c)
@@ -34,13 +31,7 @@ void coord_restore_forget(struct coord *c)
 	coord_each(c, n) c->nodes[n].restoring = c->nodes[n].answered = false;
 }
 
-/* True while the restore that was begun is the one that runs. */
-static bool runs(const struct coord *c, enum coord_step state, uint32_t epoch)
-{
-	return c->restore.state == state && c->epoch == epoch;
-}
-
-static uint32_t begin(struct coord *c, enum coord_step state)
+static void begin(struct coord *c, enum coord_step state)
 {
 	coord_set_restore(c, state);
 	c->restore.waiting = 0;
@@ -50,7 +41,6 @@ static uint32_t begin(struct coord *c, enum coord_step state)
 		c->restore.waiting++;
 		c->nodes[n].answered = false;
 	}
-	return c->epoch;
 }
 
 static bool agreed(const struct coord *c, uint64_t step)
@@ -70,13 +60,10 @@ static void set_restoring(struct coord *c, uint32_t node, bool restoring)
 static void look(struct coord *c)
 {
 	struct peer_order order = {.type = PEER_LOOK, .look = {.step = c->restore.step, .back = c->restore.back}};
-	uint32_t epoch = begin(c, COORD_LOOK);
+	begin(c, COORD_LOOK);
 	c->restore.waiting++; /* for what other nodes hold */
-	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_LOOK, epoch); n++)
-		if (c->nodes[n].ranks)
-			coord_order(c, n, &order);
-	if (runs(c, COORD_LOOK, epoch))
-		c->orders->survey(c->orders->arg);
+	coord_each(c, n) coord_order(c, n, &order);
+	c->orders->survey(c->orders->arg);
 }
 
 void coord_look(struct coord *c, uint64_t step)
@@ -200,13 +187,11 @@ static void order_recut(struct coord *c, struct step_id id, uint32_t world)
 {
 	struct coord_restore *r = &c->restore;
 	struct peer_order order = {.type = PEER_RESTORE_FETCH, .bring = {.id = id, .world = world, .recut = true}};
-	uint32_t epoch = begin(c, COORD_FETCH);
+	begin(c, COORD_FETCH);
 	r->choice.id = id;
 	r->choice.source = WIRE_FROM_MEMORY;
 	r->recut = world;
-	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++)
-		if (c->nodes[n].ranks)
-			coord_order(c, n, &order);
+	coord_each(c, n) coord_order(c, n, &order);
 }
 
 static void refuse_elsewhere(struct coord *c, struct step_id id, uint32_t world)
@@ -245,11 +230,10 @@ static void order_fetch(struct coord *c, const struct node_ranks *of)
 				   .bring = {.id = r->choice.id,
 					     .world = c->world,
 					     .stored = candidates_is_stored(&r->candidates, r->choice.id)}};
-	uint32_t epoch = begin(c, COORD_FETCH);
+	begin(c, COORD_FETCH);
 	r->choice.source = WIRE_FROM_MEMORY;
-	for (uint32_t n = 0; n < c->nnodes && runs(c, COORD_FETCH, epoch); n++) {
-		if (!c->nodes[n].ranks)
-			continue;
+	coord_each(c, n)
+	{
 		list_holders(c, of, n, &order.bring);
 		coord_order(c, n, &order);
 	}
@@ -449,16 +433,12 @@ static void pass_over(struct coord *c)
 static void finish(struct coord *c)
 {
 	struct peer_order order = {.type = PEER_RESTORED, .choice = c->restore.choice};
-	uint32_t epoch = c->epoch;
 	coord_restore_forget(c);
 	c->has_saved = true;
 	c->unserved = false;
 	c->preface[0] = 0;
-	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
-		if (c->nodes[n].ranks)
-			coord_order(c, n, &order);
-	if (c->epoch == epoch)
-		coord_copy_restored(c, order.choice.id); /* what took the place of a lost node has no copies yet */
+	coord_each(c, n) coord_order(c, n, &order);
+	coord_copy_restored(c, order.choice.id); /* what took the place of a lost node has no copies yet */
 }
 
 void coord_fetched(struct coord *c, struct coord_from from, const struct peer_save *f)

@@ -293,11 +293,8 @@ void coord_spill_begin(struct coord *c)
 static void end_look(struct coord *c)
 {
 	struct peer_order m = {.type = PEER_REFUSE, .refuse = {.rc = -ECANCELED, .text = "the world changes"}};
-	uint32_t epoch = c->epoch;
 	coord_restore_forget(c);
-	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
-		if (c->nodes[n].ranks)
-			coord_order(c, n, &m);
+	coord_each(c, n) coord_order(c, n, &m);
 }
 
 void coord_spill_give_up(struct coord *c)

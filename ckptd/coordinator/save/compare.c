@@ -56,16 +56,14 @@ void coord_save_decide(struct coord *c, struct coord_save *s)
 
 void coord_saves_in_turn(struct coord *c)
 {
-	for (struct list *it = c->saves.next; it != &c->saves;) {
+	list_for_safe(it, &c->saves) {
 		struct coord_save *s = save_of(it);
-		it = it->next;
 		if (!s->in_turn || awaits_older(c, s))
 			continue;
 		s->in_turn = false;
 		if (s->failed || s->shown >= LEVEL_CAPTURED || s->ranks[LEVEL_CAPTURED] != c->world)
 			continue;
 		coord_save_decide(c, s);
-		it = c->saves.next; /* whoever was told may have forgotten others */
 	}
 }
 

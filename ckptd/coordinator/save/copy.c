@@ -15,10 +15,7 @@ void coord_copy_begin(struct coord *c, struct step_id id)
 {
 	coord_copy_forget(c);
 	c->copy.id = id;
-	uint32_t epoch = c->epoch;
-	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch; n++)
-		if (c->nodes[n].ranks && !step_compare(c->copy.id, id))
-			coord_order_save(c, n, PEER_COPY, id);
+	coord_each(c, n) coord_order_save(c, n, PEER_COPY, id);
 }
 
 void coord_copy_restored(struct coord *c, struct step_id id)

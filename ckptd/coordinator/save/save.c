@@ -205,16 +205,14 @@ static bool sound(struct coord *c, struct coord_save *s, uint32_t node)
 static void give_up_skipped(struct coord *c, uint32_t node, struct step_id id)
 {
 	char text[WIRE_TEXT_MAX];
-	for (struct list *it = c->saves.next; it != &c->saves;) {
+	list_for_safe(it, &c->saves) {
 		struct coord_save *s = save_of(it);
-		it = it->next;
 		if (s->failed || s->copied || s->id.epoch != id.epoch || s->id.step >= id.step ||
 		    s->said[node] & 1u << SAID_COPIED)
 			continue;
 		snprintf(text, sizeof(text), "a node skipped step %lu and copied step %lu", (unsigned long)s->id.step,
 			 (unsigned long)id.step);
 		coord_save_fail(c, s, -ECANCELED, text);
-		it = c->saves.next; /* whoever was told may have forgotten others */
 	}
 }
 
@@ -324,23 +322,20 @@ static void refuse_brought(struct coord *c, struct coord_save *s)
 /* What a spill writes is written once; and what it cannot is, after it, by those who are all there again. */
 static void make(struct coord *c, struct coord_save *s)
 {
-	struct step_id id = s->id;
-	struct list *after;
 	if (s->place != PLACE_NONE || s->shown >= LEVEL_DURABLE)
 		return;
 	s->waits = coord_spill_writes(c);
 	if (s->waits)
 		return;
-	if (!step_compare(id, c->brought.id)) {
+	if (!step_compare(s->id, c->brought.id)) {
 		refuse_brought(c, s);
 		return;
 	}
 	keep_newer(c, s);
-	s = find(c, id, &after); /* whoever was told may have forgotten it */
-	if (!s || s->unwritten)
+	if (s->unwritten)
 		return;
 	s->place = PLACE_MAKING;
-	c->orders->make(c->orders->arg, id);
+	c->orders->make(c->orders->arg, s->id);
 }
 
 static void want(struct coord *c, struct coord_save *s)
@@ -366,15 +361,13 @@ void coord_ready(struct coord *c, struct coord_from from, struct step_id id)
 
 void coord_saves_resume(struct coord *c)
 {
-	for (struct list *it = c->saves.next; it != &c->saves;) {
+	list_for_safe(it, &c->saves) {
 		struct coord_save *s = save_of(it);
 		bool waited = s->waits;
-		it = it->next;
 		s->waits = false;
 		if (!waited || s->unwritten)
 			continue;
 		want(c, s);
-		it = c->saves.next; /* whoever was told may have forgotten others */
 	}
 }
 
@@ -388,7 +381,6 @@ void coord_passed(struct coord *c, struct coord_from from, struct step_id id, in
 
 void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, const struct peer_part *part)
 {
-	struct list *after;
 	struct coord_save *s = coord_save_hear(c, from, id);
 	if (s && s->shown >= LEVEL_DURABLE) /* a node that has come back: it waits for this */
 		coord_order_level(c, from.node, id, LEVEL_DURABLE);
@@ -407,9 +399,7 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 	s->parts[from.node] = *part;
 	coord_save_take(c, s, from.node, SAID_PREPARED);
 	want(c, s); /* by order of an earlier incarnation of the coordinator */
-	s = find(c, id, &after);
-	if (s)
-		coord_save_seal(c, s);
+	coord_save_seal(c, s);
 }
 
 /* Who is prepared has given its word for good: once all have, none can take it back. */

@@ -27,11 +27,9 @@ static bool order_writes(struct coord *c, struct step_id id)
 void coord_save_compare(struct coord *c, struct step_id id)
 {
 	struct peer_order order = {.type = PEER_WRITE, .save = {.id = id, .flag = true}};
-	bool known = coord_parts_known(c);
+	struct coord_save *s = coord_parts_known(c) ? coord_save_find(c, id) : NULL;
 	coord_each(c, n)
 	{
-		struct coord_save *s =
-			known ? coord_save_find(c, id) : NULL; /* whoever was told may have forgotten it */
 		if (!s || !(s->said[n] & 1u << SAID_READY))
 			continue;
 		s->said[n] &= (uint16_t) ~(1u << SAID_READY);
@@ -57,19 +55,16 @@ void coord_made(struct coord *c, struct step_id id, bool found)
 
 void coord_saves_write(struct coord *c)
 {
-	for (struct list *it = c->saves.next; it != &c->saves;) {
+	list_for_safe(it, &c->saves) {
 		struct coord_save *s = save_of(it);
-		it = it->next;
 		if (s->ranks[SAID_READY] && coord_parts_known(c)) {
 			coord_save_compare(c, s->id);
-			it = c->saves.next;
 			continue;
 		}
 		if (s->place != PLACE_MADE || s->ordered)
 			continue;
 		if (!order_writes(c, s->id))
 			return;
-		it = c->saves.next; /* whoever was told may have forgotten others */
 	}
 }
 

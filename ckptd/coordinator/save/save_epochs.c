@@ -14,25 +14,22 @@ void coord_saves_poison(struct coord *c)
 {
 	char text[WIRE_TEXT_MAX];
 	snprintf(text, sizeof(text), "epoch %u began before every rank was captured", c->epoch);
-	for (struct list *it = c->saves.next; it != &c->saves;) {
+	list_for_safe(it, &c->saves) {
 		struct coord_save *s = save_of(it);
-		it = it->next;
 		if (s->failed || s->shown >= LEVEL_CAPTURED || s->copied || has_all_ranks(c))
 			continue;
 		coord_save_fail(c, s, -ESTALE, text);
-		it = c->saves.next; /* whoever was told may have forgotten others */
 	}
 }
 
 void coord_saves_hold(struct coord *c)
 {
-	for (struct list *it = c->saves.next; it != &c->saves && c->attending < c->world;) {
+	if (c->attending == c->world)
+		return;
+	list_for_safe(it, &c->saves) {
 		struct coord_save *s = save_of(it);
-		it = it->next;
-		if (s->place != PLACE_MAKING && s->place != PLACE_MADE)
-			continue;
-		coord_save_fail(c, s, -ENODEV, "a node that has a part of it is lost");
-		it = c->saves.next;
+		if (s->place == PLACE_MAKING || s->place == PLACE_MADE)
+			coord_save_fail(c, s, -ENODEV, "a node that has a part of it is lost");
 	}
 }
 
@@ -56,10 +53,9 @@ void coord_saves_node_join(struct coord *c, uint32_t node)
 void coord_saves_leave(struct coord *c, uint32_t node)
 {
 	uint32_t left = c->attending - c->nodes[node].ranks;
-	for (struct list *it = c->saves.next; it != &c->saves;) {
+	list_for_safe(it, &c->saves) {
 		struct coord_save *s = save_of(it);
 		struct step_id id = s->id;
-		it = it->next;
 		unsay(c, s, node);
 		if (s->place == PLACE_LEFT && s->ranks[SAID_CLEARED] == left) {
 			s->place = PLACE_NONE;
@@ -69,7 +65,6 @@ void coord_saves_leave(struct coord *c, uint32_t node)
 			coord_save_free(s);
 		} else if (s->place == PLACE_MAKING || s->place == PLACE_MADE) {
 			coord_save_fail(c, s, -ENODEV, "a node was lost before it was on storage");
-			it = c->saves.next; /* whoever was told may have forgotten others */
 		}
 	}
 }

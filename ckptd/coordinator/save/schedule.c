@@ -16,13 +16,9 @@ static void tell(struct coord *c, uint32_t node)
 	coord_order(c, node, &order);
 }
 
-/* What one of them answers may already be the next demand; what it says of another epoch ends this. */
 static void tell_all(struct coord *c)
 {
-	uint32_t number = c->schedule.last.number, epoch = c->epoch;
-	for (uint32_t n = 0; n < c->nnodes && c->epoch == epoch && c->schedule.last.number == number; n++)
-		if (c->nodes[n].ranks)
-			tell(c, n);
+	coord_each(c, n) tell(c, n);
 }
 
 /* True: all have said what they have. */

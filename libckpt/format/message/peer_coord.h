@@ -443,6 +443,8 @@ int peer_report_encode(const struct peer_report *m, struct wbuf *out);
 int peer_report_decode(uint16_t type, const void *body, size_t len, struct peer_report *m, struct err *err);
 int peer_order_encode(const struct peer_order *m, struct wbuf *out);
 int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err);
+/* Of what this process has encoded itself: its numbers are taken as they are. */
+int peer_order_decode_own(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err);
 void peer_order_free(struct peer_order *m);
 
 /* "NODE_JOIN"; "?" for what is not in this file. */

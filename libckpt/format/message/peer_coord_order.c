@@ -160,7 +160,7 @@ static int check_order(const struct peer_order *m, struct err *err)
 	}
 }
 
-int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err)
+int peer_order_decode_own(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err)
 {
 	struct rbuf r = rbuf_of(body, len);
 	*m = (struct peer_order){.type = type};
@@ -174,8 +174,13 @@ int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_o
 	}
 	if (type >= PEER_ADOPT && type < PEER_ORDER_END)
 		fields_get(&r, peer_orders[type - PEER_ADOPT].fields, (uint8_t *)m + ORDER_AT);
-	int rc = peer_finish(&r, type, m->job, err);
-	return rc ? rc : check_order(m, err);
+	return peer_finish(&r, type, m->job, err);
+}
+
+int peer_order_decode(uint16_t type, const void *body, size_t len, struct peer_order *m, struct err *err)
+{
+	int rc = peer_order_decode_own(type, body, len, m, err);
+	return rc || type == PEER_JOINED ? rc : check_order(m, err);
 }
 
 void peer_order_free(struct peer_order *m)

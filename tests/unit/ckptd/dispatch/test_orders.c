@@ -8,6 +8,7 @@
 #include "ckptd/job_maker.h"
 #include "cluster/roster.h"
 #include "control/host/coordinator_host.h"
+#include "control/host/outbox.h"
 #include "daemon.h"
 #include "format/message/peer_coord.h"
 #include "job/participation.h"
@@ -126,6 +127,7 @@ static void settle(void)
 		cr_assert_gt(poll(fds, 2, clock_ms_until(limit)), 0, "it goes on for ever");
 		pool_poll(here.runtime.pool);
 		disk_poll(here.storage.disk, 0);
+		outbox_deliver(&here.control);
 		restore_cancel(&job->restore);
 		saves_follow(&job->saves);
 		saves_abandon(&job->saves, "the test is over");
@@ -290,8 +292,8 @@ static void try_order(enum state state, enum peer_type type, enum words w)
 	if (job->nlocal && w != OF_LAST_EPOCH) /* else the coordinator here has never heard of the job */
 		participation_join(job);
 	say(&order, w);
+	outbox_deliver(&here.control);
 	orders_obey(&here.dispatch, &order);
-	orders_turn(&here.dispatch, "main");
 	tick();
 	tick();
 	if (state == NO_RANKS && !job->nlocal)

@@ -5,6 +5,8 @@
 #include "cluster/roster.h"
 #include "config/sources.h"
 #include "control/host/coordinator_host.h"
+#include "control/host/outbox.h"
+#include "job/participation.h"
 #include "job/restoring.h"
 #include "job/saving.h"
 #include "runtime/workers.h"
@@ -25,6 +27,7 @@ void participation_maker_setup(void)
 	daemon_init(&here);
 	list_init(&here.jobs.list);
 	list_init(&here.control.hosts);
+	outbox_init(&here.control.outbox);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.peers.roster, &err), 0, "%s", err.text);
 	cr_assert_eq(pool_new(1, &here.runtime.pool, &err), 0, "%s", err.text);
 	cr_assert_eq(sources_new(&here.runtime.sources, &err), 0, "%s", err.text);
@@ -51,7 +54,19 @@ void other(enum peer_type type)
 	struct peer_report r = {.type = type, .job = "main"};
 	if (type == PEER_NODE_JOIN)
 		r.node_join = (struct peer_node_join){.world = 6, .nranks = 6};
-	host_report(&here.control, 1, true, &r);
+	reports(1, &r);
+}
+
+void reports(uint32_t node, const struct peer_report *report)
+{
+	host_report(&here.control, node, true, report);
+	outbox_deliver(&here.control);
+}
+
+void take_part(void)
+{
+	participation_join(&job);
+	outbox_deliver(&here.control);
 }
 
 void wait_for_epoch(void)
@@ -60,5 +75,6 @@ void wait_for_epoch(void)
 	while (!job.epoch) {
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "nothing is recorded");
 		pool_poll(here.runtime.pool);
+		outbox_deliver(&here.control);
 	}
 }

@@ -13,6 +13,10 @@ void participation_maker_setup(void);
 void participation_maker_teardown(void);
 /* The other node says this, with another world. */
 void other(enum peer_type type);
+/* A node says this, and what comes of it is heard here. */
+void reports(uint32_t node, const struct peer_report *report);
+/* This node wants to take part. */
+void take_part(void);
 /* An epoch is on record, and the job has heard of it. */
 void wait_for_epoch(void);
 

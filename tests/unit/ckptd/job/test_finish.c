@@ -28,6 +28,7 @@ static void setup(void)
 	daemon_init(&here); /* where no host is: it answers nothing */
 	list_init(&here.jobs.list);
 	list_init(&here.control.hosts);
+	outbox_init(&here.control.outbox);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.peers.roster, &err), 0, "%s", err.text);
 	job = (struct job){JOB_OF(here),
 			   .name = "main",

@@ -6,6 +6,7 @@
 #include "ckptd/job/participation_maker.h"
 #include "ckptd/job_maker.h"
 #include "control/host/coordinator_host.h"
+#include "control/host/outbox.h"
 #include "control/membership/membership.h"
 #include "job/rank/rank.h"
 #include "job/resize.h"
@@ -22,17 +23,20 @@ TestSuite(participation, .init = participation_maker_setup, .fini = participatio
 Test(participation, who_is_refused_for_what_passes_joins_again)
 {
 	other(PEER_NODE_JOIN);
-	participation_join(&job);
+	take_part();
 	cr_expect_eq(host_view(&here.control, "main").world, 6u);
 	cr_assert_gt(job.join_ns, clock_now(), "it asks no more, and nobody tells it");
 	participation_tick(&job);
+	outbox_deliver(&here.control);
 	cr_expect_gt(job.join_ns, clock_now(), "not before its time");
 	job.join_ns = clock_now();
 	participation_tick(&job);
+	outbox_deliver(&here.control);
 	cr_expect_gt(job.join_ns, clock_now(), "refused again");
 	other(PEER_LEAVE);
 	job.join_ns = clock_now();
 	participation_tick(&job);
+	outbox_deliver(&here.control);
 	cr_expect_eq(host_view(&here.control, "main").world, job.world);
 	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	cr_expect_eq(job.join_ns, 0u);
@@ -43,11 +47,11 @@ Test(participation, who_is_refused_for_what_passes_joins_again)
 /* The launcher has brought a plan that this daemon did not know: its ranks come as others, and nobody is to forget what he holds for the job. */
 Test(participation, whose_ranks_come_again_does_not_end_the_job)
 {
-	participation_join(&job);
+	take_part();
 	wait_for_epoch();
 	participation_leave(&job, true);
 	cr_expect(host_has(&here.control, "main") && !host_view(&here.control, "main").attending);
-	participation_join(&job);
+	take_part();
 	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	participation_leave(&job, false);
 	cr_expect_not(host_has(&here.control, "main"));
@@ -70,14 +74,14 @@ Test(participation, a_refusal_that_lasts_is_logged_when_it_is_new)
 	log_set_level(LOG_WARN);
 	other(PEER_NODE_JOIN);
 	for (unsigned i = 0; i < 20; i++)
-		participation_join(&job);
+		take_part();
 	cr_expect_eq(lines_in(log, "runs with world size 6"), 2u, "here, and where it is coordinated");
 	other(PEER_LEAVE);
-	participation_join(&job);
+	take_part();
 	wait_for_epoch();
 	participation_leave(&job, false);
 	other(PEER_NODE_JOIN);
-	participation_join(&job);
+	take_part();
 	cr_expect_eq(lines_in(log, "runs with world size 6"), 4u, "it was over meanwhile");
 	fclose(log);
 }
@@ -86,6 +90,7 @@ Test(participation, who_contradicts_the_job_does_not_ask_again)
 {
 	struct peer_order order = {.type = PEER_REJECT, .job = "main", .word = {.rc = -EINVAL, .text = "no"}};
 	orders_obey(&here.dispatch, &order);
+	outbox_deliver(&here.control);
 	cr_expect_eq(job.join_ns, 0u);
 }
 
@@ -97,6 +102,7 @@ Test(participation, a_node_without_ranks_enters_no_epoch)
 	job.world = 0;
 	for (size_t i = 0; i < sizeof(late) / sizeof(*late); i++)
 		orders_obey(&here.dispatch, &(struct peer_order){.type = late[i], .job = "main", .word = {.epoch = 2}});
+	outbox_deliver(&here.control);
 	cr_expect_eq(job.epoch, 0u);
 	cr_expect_eq(host_view(&here.control, "main").attending, 0u, "it says that it waits to enter");
 	cr_expect(restore_idle(&job.restore));
@@ -109,9 +115,9 @@ Test(participation, who_has_no_part_in_a_plan_that_was_made_twice_does_not_join)
 	struct peer_report node_join = {
 		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 2, .nranks = 1, .plan = 1}};
 	list_remove(&job.link);
-	host_report(&here.control, 0, true, &assignment);
+	reports(0, &assignment);
 	cr_assert_eq(membership_plan(&here.control, "main"), 1u);
-	host_report(&here.control, 1, true, &node_join);
+	reports(1, &node_join);
 	cr_expect_eq(membership_plan(&here.control, "main"), 2u);
 	cr_expect_eq(host_view(&here.control, "main").attending, 0u);
 }
@@ -126,8 +132,8 @@ Test(participation, who_follows_an_older_plan_is_let_in_beside_those_who_follow_
 		.assignment = {.want = 4, .least = 2, .processes = 2, .plan = 2, .world = 2, .n = 2, .ranks = {0, 1}}};
 	struct peer_report node_join = {
 		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 2, .nranks = 2, .plan = 2}};
-	host_report(&here.control, 1, true, &assignment);
-	host_report(&here.control, 1, true, &node_join);
+	reports(1, &assignment);
+	reports(1, &node_join);
 	cr_assert_eq(membership_plan(&here.control, "main"), 2u);
 	cr_assert_eq(host_view(&here.control, "main").attending, 2u);
 	cr_expect_eq(participation_take(&job, 1, &err), 0, "%s", err.text);
@@ -140,19 +146,22 @@ Test(participation, who_is_not_heard_for_what_was_left_of_another_job_joins_when
 {
 	struct peer_report assignment = {
 		.type = PEER_CAPACITY, .job = "main", .assignment = {.want = 4, .least = 4, .processes = 4}};
-	host_report(&here.control, 1, true, &assignment);
+	reports(1, &assignment);
 	cr_assert_eq(membership_plan(&here.control, "main"), 1u);
 	job.has_arenas = true;
-	participation_join(&job);
+	take_part();
 	cr_expect_eq(host_view(&here.control, "main").attending, 0u);
 	host_abandon(&here.control, "main");
 	resize_end(&job);
+	outbox_deliver(&here.control);
 	cr_assert_gt(job.join_ns, clock_now(), "nobody else tells it");
 	job.join_ns = clock_now();
 	participation_tick(&job);
+	outbox_deliver(&here.control);
 	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	wait_for_epoch();
 	resize_end(&job);
+	outbox_deliver(&here.control);
 	cr_expect_eq(job.join_ns, 0u, "it was its own end");
 }
 
@@ -160,15 +169,17 @@ Test(participation, the_end_of_another_job_of_its_name_is_not_its_own)
 {
 	job.resize.offered = job.resize.drained = true;
 	resize_end(&job);
+	outbox_deliver(&here.control);
 	cr_expect(job.resize.drained, "its launcher follows no plan yet");
 	job.resize.next.number = 1;
 	resize_end(&job);
+	outbox_deliver(&here.control);
 	cr_expect_not(job.resize.drained, "by that one it waits");
 }
 
 Test(participation, an_epoch_that_somebody_comes_from_is_not_entered_again)
 {
-	participation_join(&job);
+	take_part();
 	wait_for_epoch();
 	cr_assert_eq(job.epoch, 1u);
 	participation_knows(&job, WITNESS_RANK, 1); /* which it entered with an earlier life of both daemons */
@@ -179,7 +190,7 @@ Test(participation, an_epoch_that_somebody_comes_from_is_not_entered_again)
 
 Test(participation, who_comes_back_to_the_daemon_with_which_it_entered_begins_nothing)
 {
-	participation_join(&job);
+	take_part();
 	wait_for_epoch();
 	job.entered = job.epoch;
 	participation_knows(&job, WITNESS_RANK, job.epoch);
@@ -225,6 +236,7 @@ Test(participation, who_is_turned_out_leaves_nothing_that_a_worker_reads)
 		struct pollfd fd = {.fd = pool_event_fd(here.runtime.pool), .events = POLLIN};
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "it goes on for ever");
 		pool_poll(here.runtime.pool);
+		outbox_deliver(&here.control);
 	}
 	cr_assert_eq(resize_offer(&job, 2, &offer, &err), 0, "%s", err.text);
 	cr_expect(job_rank(&job, 2) && !job_rank(&job, 0) && job.resize.plan == 3);
@@ -241,9 +253,11 @@ Test(participation, who_was_let_go_joins_again_when_a_rank_is_back)
 	job.ranks[1].mem = &mem; /* the first has none: nothing is said of shares */
 	job.finish = (struct finish){.stand = FINISH_OVER, .epoch = 4};
 	finish_tick(&job);
+	outbox_deliver(&here.control);
 	cr_expect_not(host_has(&here.control, "main"), "as long as none is there it says nothing");
 	job.ranks[1].pid = 7;
 	finish_tick(&job);
+	outbox_deliver(&here.control);
 	cr_expect_eq(host_view(&here.control, "main").attending, job.nlocal);
 	cr_expect_eq(job.finish.stand, FINISH_NONE);
 }

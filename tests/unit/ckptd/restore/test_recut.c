@@ -95,6 +95,7 @@ static void setup(void)
 	daemon_init(&here);
 	list_init(&here.jobs.list);
 	list_init(&here.control.hosts);
+	outbox_init(&here.control.outbox);
 	cr_assert_eq(pool_new(1, &here.runtime.pool, &err), 0, "%s", err.text);
 	make_replica();
 	job = (struct job){JOB_OF(here), .name = "main", .world = 1,    .nlocal = 1,

@@ -32,6 +32,7 @@ static void setup(void)
 	daemon_init(&here);
 	list_init(&here.jobs.list);
 	list_init(&here.control.hosts);
+	outbox_init(&here.control.outbox);
 	cr_assert_eq(roster_parse("nodes", text, strlen(text), &here.peers.roster, &err), 0, "%s", err.text);
 	cr_assert_eq(pool_new(1, &here.runtime.pool, &err), 0, "%s", err.text);
 	job = (struct job){JOB_OF(here), .name = "main", .world = 4,    .nlocal = 2,

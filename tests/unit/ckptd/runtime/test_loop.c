@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static struct loop *loop;
-static int a, b, calls, ticks;
+static int a, b, calls, ticks, after;
 static struct watch *watch_a, *watch_b;
 
 static void setup(void)
@@ -19,7 +19,7 @@ static void setup(void)
 	a = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	b = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	cr_assert(a >= 0 && b >= 0);
-	calls = ticks = 0;
+	calls = ticks = after = 0;
 }
 
 static void teardown(void)
@@ -211,4 +211,21 @@ Test(loop, the_tick_comes_while_a_descriptor_stays_ready)
 Test(loop, a_descriptor_that_cannot_be_watched_is_refused)
 {
 	cr_assert_null(loop_watch(loop, -1, EPOLLIN, busy, NULL));
+}
+
+static void note(void *arg)
+{
+	(void)arg;
+	cr_assert(calls + ticks, "nothing has been called yet");
+	after++;
+}
+
+Test(loop, what_comes_after_each_call_follows_at_once)
+{
+	cr_assert(loop_watch(loop, a, EPOLLIN, drain, &a) && loop_watch(loop, b, EPOLLIN, drain, &b));
+	loop_after_each(loop, note, NULL);
+	ring(a);
+	ring(b);
+	cr_assert_eq(loop_run(loop), 0);
+	cr_expect(calls == 2 && after == 3, "two descriptors and a tick: %d", after);
 }

@@ -13,6 +13,7 @@ void saved_job_begin(struct daemon *d, struct job *job, struct rank ranks[MAKER_
 	daemon_init(d);
 	list_init(&d->jobs.list);
 	list_init(&d->control.hosts);
+	outbox_init(&d->control.outbox);
 	maker_new(maker, id);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++)
 		ranks[r] = (struct rank){

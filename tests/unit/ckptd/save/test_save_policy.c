@@ -21,6 +21,7 @@ static void setup(void)
 	d.storage.root = 3;
 	list_init(&d.jobs.list);
 	list_init(&d.control.hosts);
+	outbox_init(&d.control.outbox);
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED, .pidfd = -1};
 	job = (struct job){JOB_OF(d), .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 5, .ranks = ranks};
 	job.policy = (struct policy){.persist_every = 1, .save_queue = 2};

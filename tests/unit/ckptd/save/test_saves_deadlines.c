@@ -29,6 +29,7 @@ static void setup(void)
 	cr_assert_eq(pool_new(1, &d.runtime.pool, &err), 0, "%s", err.text);
 	list_init(&d.jobs.list);
 	list_init(&d.control.hosts);
+	outbox_init(&d.control.outbox);
 	maker_new(&maker, left);
 	for (uint32_t r = 0; r < MAKER_WORLD; r++) {
 		memory_complete(maker.mem[r], 0, left);

@@ -56,6 +56,7 @@ static void setup(void)
 	d.storage.root = -1;
 	list_init(&d.jobs.list);
 	list_init(&d.control.hosts);
+	outbox_init(&d.control.outbox);
 	cr_assert_eq(pool_new(2, &d.runtime.pool, &err), 0, "%s", err.text);
 	ranks[0] = (struct rank){.job = &job, .state = RANK_JOINED, .pidfd = -1, .mem = make_memory()};
 	job = (struct job){JOB_OF(d), .name = "main", .world = 1, .nlocal = 1, .epoch = 1, .nslots = 3, .ranks = ranks};

@@ -50,6 +50,7 @@ static void setup(void)
 	d.storage.root = 0;
 	list_init(&d.jobs.list);
 	list_init(&d.control.hosts);
+	outbox_init(&d.control.outbox);
 	cr_assert_eq(disk_new(root, &d.storage.disk, &d.storage.root, &err), 0, "%s", err.text);
 	cr_assert_eq(gc_new(&d.jobs, &d.storage.gc, &err), 0, "%s", err.text);
 	job = (struct job){JOB_OF(d), .name = "gpt"};

@@ -48,6 +48,7 @@ static void settle(void)
 	while (here.control.records) {
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "nothing is recorded");
 		pool_poll(here.runtime.pool);
+		outbox_deliver(&here.control);
 	}
 }
 
@@ -82,14 +83,14 @@ static void offers(uint32_t node, uint32_t plan, bool at_work)
 		r.assignment.ranks[0] = 2 * node;
 		r.assignment.ranks[1] = 2 * node + 1;
 	}
-	host_report(&here.control, node, true, &r);
+	reports(node, &r);
 }
 
 static void joins(uint32_t node, uint32_t plan)
 {
 	struct peer_report r = {
 		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 4, .nranks = 2, .plan = plan}};
-	host_report(&here.control, node, true, &r);
+	reports(node, &r);
 }
 
 /* Both nodes follow plan 1, and take part. */
@@ -112,7 +113,7 @@ static void begin(void)
 static void finishes(uint32_t node)
 {
 	struct peer_report r = {.type = PEER_LEAVE, .job = "main", .epoch = job.epoch, .leave = PEER_RANKS_FINISHED};
-	host_report(&here.control, node, true, &r);
+	reports(node, &r);
 }
 
 static void all_finish(void)
@@ -132,6 +133,7 @@ static void restart(void)
 {
 	hosts_free(&here.control);
 	list_init(&here.control.hosts);
+	outbox_init(&here.control.outbox);
 	job.resize.drained = true;
 }
 
@@ -158,6 +160,7 @@ Test(coordinator_end, what_cannot_be_recorded_is_told_as_soon_as_it_can_be)
 	cr_expect(!is_told() && host_has(&here.control, "main"));
 	cr_assert_eq(rmdir(path), 0);
 	hosts_tick(&here.control, UINT64_MAX);
+	outbox_deliver(&here.control);
 	settle();
 	cr_expect(is_told() && !host_has(&here.control, "main"));
 }
@@ -260,7 +263,7 @@ Test(coordinator_end, of_a_job_that_has_begun_since_the_plan_on_record_holds)
 
 Test(coordinator_end, a_job_whose_world_does_not_change_needs_no_record)
 {
-	participation_join(&job);
+	take_part();
 	joins(1, 0);
 	settle();
 	job.resize.drained = true;

@@ -6,6 +6,7 @@
 #include "ckptd/job/participation_maker.h"
 #include "control/control.h"
 #include "control/host/coordinator_host.h"
+#include "control/host/outbox.h"
 #include "control/record/epoch_record.h"
 #include "job/participation.h"
 #include "scratch.h"
@@ -42,7 +43,7 @@ static void join_other(bool goes_on)
 {
 	struct peer_report r = {
 		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 4, .nranks = 2, .goes_on = goes_on}};
-	host_report(&here.control, 1, true, &r);
+	reports(1, &r);
 }
 
 /* All that is on its way is on record. */
@@ -52,12 +53,13 @@ static void settle(void)
 	while (here.control.records) {
 		cr_assert_eq(poll(&fd, 1, 10000), 1, "nothing is recorded");
 		pool_poll(here.runtime.pool);
+		outbox_deliver(&here.control);
 	}
 }
 
 static void begin(void)
 {
-	participation_join(&job);
+	take_part();
 	join_other(false);
 	settle();
 	cr_assert(job.epoch);
@@ -87,6 +89,7 @@ static void restart(void)
 {
 	hosts_free(&here.control);
 	list_init(&here.control.hosts);
+	outbox_init(&here.control.outbox);
 	job.halt = (struct halt){0};
 	job.stop = false;
 }
@@ -141,6 +144,7 @@ Test(coordinator_halt, what_cannot_be_recorded_is_told_as_soon_as_it_can_be)
 	cr_expect(!job.stop && host_halt_waits(&here.control, "main"));
 	cr_assert_eq(rmdir(path), 0);
 	hosts_tick(&here.control, UINT64_MAX);
+	outbox_deliver(&here.control);
 	settle();
 	cr_expect(job.stop && !host_halt_waits(&here.control, "main"));
 }
@@ -151,7 +155,7 @@ Test(coordinator_halt, the_next_coordinator_reads_it_and_tells_who_joins)
 	ask(COMMAND_HALT_BEFORE);
 	settle();
 	restart();
-	participation_join(&job);
+	take_part();
 	cr_expect(job.halt.later.kind == COMMAND_HALT_BEFORE && job.halt.later.before_ns == 1ull << 62);
 }
 
@@ -163,7 +167,7 @@ Test(coordinator_halt, it_holds_for_all_as_soon_as_one_is_there_who_was_there_be
 	settle();
 	restart();
 	job.ranks[0].was_in = false;
-	participation_join(&job);
+	take_part();
 	cr_expect(!job.stop);
 	join_other(true);
 	cr_expect(job.stop);
@@ -174,7 +178,7 @@ Test(coordinator_halt, a_node_that_knows_of_more_than_the_record_is_told_under_a
 {
 	begin();
 	job.halt.later = (struct peer_halt){.number = 5, .kind = COMMAND_HALT_AFTER};
-	participation_join(&job);
+	take_part();
 	settle();
 	cr_expect(job.halt.later.number == 6 && !job.halt.later.kind && recorded().halt_number == 6);
 }
@@ -183,7 +187,7 @@ Test(coordinator_halt, the_last_number_is_for_the_end_of_what_was_asked)
 {
 	begin();
 	job.halt.later = (struct peer_halt){.number = UINT32_MAX - 3, .kind = COMMAND_HALT_AFTER};
-	participation_join(&job);
+	take_part();
 	settle();
 	cr_expect_eq(ask(COMMAND_HALT_AFTER), -EINPROGRESS);
 	settle();
@@ -191,6 +195,7 @@ Test(coordinator_halt, the_last_number_is_for_the_end_of_what_was_asked)
 	cr_expect_eq(ask(COMMAND_GO_ON), -EOVERFLOW);
 	cr_expect_eq(job.halt.later.kind, COMMAND_HALT_AFTER);
 	hosts_node_down(&here.control, 1, -ECONNRESET, "it is down");
+	outbox_deliver(&here.control);
 	participation_leave(&job, false);
 	settle();
 	cr_expect(recorded().halt == ASKED_NO_HALT && recorded().halt_number == UINT32_MAX);
@@ -200,7 +205,7 @@ Test(coordinator_halt, no_number_begins_at_0_again)
 {
 	begin();
 	job.halt.later = (struct peer_halt){.number = UINT32_MAX, .kind = COMMAND_HALT_AFTER};
-	participation_join(&job);
+	take_part();
 	settle();
 	cr_expect(!job.halt.later.kind && recorded().halt_number == UINT32_MAX);
 	cr_expect_eq(ask(COMMAND_HALT), -EOVERFLOW);
@@ -212,7 +217,7 @@ static void wait_to_enter(bool other_goes_on)
 	for (uint32_t n = 0; n < 2; n++) {
 		ready.joining =
 			(struct peer_node_ready){.n = 2, .ranks = {2 * n, 2 * n + 1}, .goes_on = n && other_goes_on};
-		host_report(&here.control, n, true, &ready);
+		reports(n, &ready);
 	}
 }
 
@@ -228,9 +233,9 @@ static void begin_again(bool other_goes_on)
 	job.stop = job.ranks[0].was_in = false;
 	job.halt = (struct halt){0};
 	struct peer_report lost = {.type = PEER_LOST, .job = "main", .epoch = job.epoch, .rank = {.was_in = true}};
-	host_report(&here.control, 0, true, &lost);
+	reports(0, &lost);
 	settle();
-	participation_join(&job);
+	take_part();
 	join_other(other_goes_on);
 	settle();
 	cr_assert_lt(host_view(&here.control, "main").entered, job.epoch);
@@ -294,7 +299,7 @@ Test(coordinator_halt, where_all_begin_anew_it_is_over_and_nobody_enters_before_
 	settle();
 	restart();
 	job.ranks[0].was_in = false;
-	participation_join(&job);
+	take_part();
 	settle();
 	cr_expect(!job.stop && recorded().halt == ASKED_HALT_NOW, "it is not known yet");
 	join_other(false);
@@ -311,11 +316,12 @@ Test(coordinator_halt, it_is_over_with_the_last_of_those_who_were_asked)
 	ask(COMMAND_HALT_AFTER);
 	settle();
 	hosts_node_down(&here.control, 1, -ECONNRESET, "it is down");
+	outbox_deliver(&here.control);
 	participation_leave(&job, false);
 	settle();
 	cr_expect(recorded().halt == ASKED_NO_HALT && recorded().halt_number == 2);
 	restart();
-	participation_join(&job);
+	take_part();
 	cr_expect(!job.halt.later.kind);
 }
 
@@ -326,19 +332,21 @@ Test(coordinator_halt, it_holds_for_those_who_are_heard_again)
 	ask(COMMAND_HALT_AFTER);
 	settle();
 	hosts_node_down(&here.control, 1, -ECONNRESET, "it is not heard");
+	outbox_deliver(&here.control);
 	hosts_node_down(&here.control, 0, -ECONNRESET, "it is not heard");
+	outbox_deliver(&here.control);
 	cr_assert_eq(host_view(&here.control, "main").attending, 0u);
 	settle();
 	cr_expect_eq(recorded().halt, ASKED_HALT_AFTER_NEXT);
 	job.halt = (struct halt){0};
-	participation_join(&job);
+	take_part();
 	cr_expect_eq(job.halt.later.kind, COMMAND_HALT_AFTER);
 }
 
 static void finishes(uint32_t node)
 {
 	struct peer_report r = {.type = PEER_LEAVE, .job = "main", .epoch = job.epoch, .leave = PEER_RANKS_FINISHED};
-	host_report(&here.control, node, true, &r);
+	reports(node, &r);
 }
 
 Test(coordinator_halt, and_with_the_job)

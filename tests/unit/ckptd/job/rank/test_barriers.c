@@ -24,6 +24,7 @@ static void setup(void)
 	here.runtime.config.memory_limit = UINT64_MAX;
 	list_init(&here.jobs.list);
 	list_init(&here.control.hosts);
+	outbox_init(&here.control.outbox);
 	job = (struct job){JOB_OF(here), .name = "main", .world = MAKER_WORLD, .nlocal = MAKER_WORLD};
 	job.ranks = calloc(job.nlocal, sizeof(*job.ranks));
 	cr_assert(job.ranks);
