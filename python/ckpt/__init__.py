@@ -5,7 +5,8 @@ A rank of a job saves through a :class:`Session`; anybody reads a store through 
 from .errors import Busy, Damaged, Error, NoCheckpoint, ReplicasDiffer, StaleEpoch, Superseded, Timeout, WorldChanged
 from .memory import Memory, memory_of
 from .reader import Checkpoint, Reader, Tensor, checkpoints
-from .session import (CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, PENDING, REPLICATED, STORAGE, VERIFIED, Piece, Restored, Session, Snapshot,
+from .piece import Piece
+from .session import (CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, PENDING, REPLICATED, STORAGE, VERIFIED, Restored, Session, Snapshot,
                       View, version)
 from .tree import TreeError, codec
 

@@ -11,7 +11,8 @@ from typing import Any
 from ._ckpt import ffi, lib
 from .errors import Error, NoCheckpoint, error
 from .memory import HOST, NAMES, named_memory
-from .session import _Handle, _numbers, _string, _text
+from .piece import box_of
+from .session import _Handle, _string, _text
 
 STATES = {lib.CKPT_READER_COMMITTED: "committed", lib.CKPT_READER_VERIFIED: "verified", lib.CKPT_READER_DAMAGED: "damaged",
           lib.CKPT_READER_UNREADABLE: "unreadable"}
@@ -138,8 +139,7 @@ class Reader(_Handle, Mapping[str, Tensor]):
             if name in self and (m.dtype != self[name].dtype or len(m.shape) != len(self[name].shape)):
                 raise TypeError(f"tensor {name} is {self[name].dtype} {self[name].shape}: an array of {m.dtype} {m.shape} cannot hold it")
             box.size, box.data = ffi.sizeof("ckpt_reader_box"), ffi.cast("void *", m.pointer)
-            fields = [_text(name), _numbers(offset if offset is not None else (0,) * len(m.shape)), _numbers(m.shape),
-                      _numbers(m.strides, "int64_t[]")]
+            fields = [_text(name), *box_of(m, offset)]
             box.name, box.offset, box.extent, box.stride = fields
             kept.append((fields, m))
             if offset is None and name in self and m.shape != self[name].shape:

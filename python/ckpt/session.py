@@ -7,8 +7,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import functools
-import math
 import os
 import sys
 import warnings
@@ -18,7 +16,8 @@ from typing import Any, NoReturn
 
 from ._ckpt import ffi, lib
 from .errors import Error, NoCheckpoint, error
-from .memory import DTYPES, NAMES, Memory, named_memory
+from .memory import HOST, NAMES, memory_of, named_memory
+from .piece import Piece, check_place, extents_of, is_whole, table_of
 
 LATEST: int = lib.CKPT_LATEST
 LATEST_HEALTHY: int = lib.CKPT_LATEST_HEALTHY
@@ -31,15 +30,23 @@ DURABLE: int = lib.CKPT_DURABLE
 VERIFIED: int = lib.CKPT_VERIFIED
 SOURCES = {lib.CKPT_FROM_MEMORY: "memory", lib.CKPT_FROM_PEER: "peer", lib.CKPT_FROM_STORAGE: "storage"}
 PHASES = {name.removeprefix("CKPT_PHASE_").lower(): getattr(lib, name) for name in dir(lib) if name.startswith("CKPT_PHASE_")}
-_TENSOR_SIZE = ffi.sizeof("ckpt_tensor")
-# Looked up once: a type by its name takes as long as the call for many tensors.
-_TENSOR, _PIECES, _ADDRESS = (ffi.typeof(name) for name in ("ckpt_tensor *", "ckpt_piece[]", "void *"))
+_NULL = ffi.NULL
+_ENCODING: tuple[str, str] = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 _NUMBERS = {name: i + 1 for i, name in enumerate(NAMES)}
 _SCOPES = {"job": lib.CKPT_SCOPE_JOB, "rank": lib.CKPT_SCOPE_RANK}
 
 
+def _bytes(text: str | None) -> Any:
+    """An argument of a call; what is to live longer is a :func:`_text`."""
+    if text is None:
+        return _NULL
+    if "\0" in text:
+        raise ValueError(f"{text!r} has a null character in it")
+    return text.encode(*_ENCODING)
+
+
 def _text(text: str | None) -> Any:
-    return ffi.NULL if text is None else ffi.new("char[]", os.fsencode(text))
+    return _NULL if text is None else ffi.new("char[]", _bytes(text))
 
 
 def _string(text: Any) -> str:
@@ -57,25 +64,6 @@ def _ms(timeout: float | None) -> int:
 
 def _stream(stream: int) -> Any:
     return ffi.cast("void *", stream)
-
-
-def _numbers(values: Sequence[int] | None, kind: str = "uint64_t[]") -> Any:
-    return ffi.NULL if values is None else ffi.new(kind, list(values))
-
-
-@functools.lru_cache(1024)
-def _shape(extents: tuple[int, ...]) -> Any:
-    """Many tensors have few shapes."""
-    return ffi.new("uint64_t[]", extents)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A piece of a tensor and where it goes in the whole: a box from ``offset`` on, or a flat range from element ``start`` on; neither: the whole."""
-
-    array: Any
-    offset: Sequence[int] | None = None
-    start: int | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +138,7 @@ class Session(_Handle):
     def __init__(self, job: str | None = None, socket: str | None = None, *, rank: int = 0, world: int = 0, local_world: int = 0,
                  strict: bool = False, staging: bool = False, vote: bool | None = None, slots: int = 0, timeout: float | None = None) -> None:
         self._handle: Any = ffi.NULL
-        self._kept: dict[tuple[str, int], Any] = {}  # what is registered, by name and piece
+        self._kept: dict[tuple[str, int], Any] = {}  # what is registered, by name and piece: an array that can be asked again, else its Memory
         self._former: list[Any] = []  # what was, and a save may still read
         names = [_text(job), _text(socket)]
         options = ffi.new("ckpt_options *", {"size": ffi.sizeof("ckpt_options"), "job": names[0], "socket": names[1], "rank": rank, "world": world,
@@ -236,40 +224,21 @@ class Session(_Handle):
         tensor is."""
         placed = [p if isinstance(p, Piece) else Piece(p) for p in pieces]
         places = [named_memory(f"tensor {name}", p.array) for p in placed]
-        shape = tuple(places[0].shape if shape is None and places else shape or ())
-        dtype = dtype or (places[0].dtype if places else None)
+        if shape is None:
+            shape = places[0].shape if places else ()
+        if dtype is None and places:
+            dtype = places[0].dtype
         if dtype not in _NUMBERS:
             raise TypeError(f"tensor {name}: dtype {dtype} is none of {', '.join(NAMES)}")
-        kept: list[Any] = [_text(name), _text(group), _text(replica), _shape(shape)]
-        table = ffi.new(_PIECES, len(placed) or 1)
-        for at, p, m in zip(table, placed, places):
-            self._place(name, at, p, m, shape, dtype, kept)
-        t = ffi.new(_TENSOR)
-        t.size, t.dtype, t.ndim, t.pieces, t.npieces = _TENSOR_SIZE, _NUMBERS[dtype], len(shape), table, len(placed)
-        t.name, t.group, t.replica, t.shape = kept[:4]
-        t.device = places[0].device if places else lib.CKPT_HOST
-        self._check(lib.ckpt_register_tensor(self._handle, t))
-        for i, m in enumerate(places):
-            self._kept[name, i] = m
-
-    @staticmethod
-    def _place(name: str, at: Any, p: Piece, m: Memory, shape: Sequence[int], dtype: str, kept: list[Any]) -> None:
-        if m.readonly:
-            raise TypeError(f"tensor {name}: the memory is read-only, and a restore writes to it")
-        at.data = ffi.cast(_ADDRESS, m.pointer)
-        if p.start is not None:
-            at.start, at.count = p.start, m.bytes // DTYPES[dtype]
-            return
-        if p.offset is None and m.strides is None:
-            if m.bytes != math.prod(shape) * DTYPES[dtype]:
-                raise TypeError(f"tensor {name} is {dtype} {tuple(shape)}: memory of {m.dtype} {m.shape} is not the whole of it")
-            return
-        offset = (0,) * len(shape) if p.offset is None else p.offset
-        if not len(offset) == len(m.shape) == len(shape) or DTYPES[m.dtype] != DTYPES[dtype]:
-            raise TypeError(f"tensor {name} is {dtype} {tuple(shape)}: {m.dtype} {m.shape} from {tuple(offset)} on is no part of it")
-        box = [_numbers(offset), _numbers(m.shape), _numbers(m.strides, "int64_t[]")]
-        at.offset, at.extent, at.stride = box
-        kept.append(box)
+        for p, m in zip(placed, places):
+            check_place(name, p, m, shape, dtype)
+        whole = len(placed) == 1 and is_whole(placed[0], places[0])
+        table, _boxes = (_NULL, None) if whole else table_of(placed, places, dtype)  # the table points to the boxes
+        self._check(lib.ckpt_register_fields(
+            self._handle, _bytes(name), _NUMBERS[dtype], len(shape), extents_of(tuple(shape)), _bytes(group), _bytes(replica),
+            places[0].device if places else HOST, places[0].pointer if whole else 0, table, len(placed)))
+        for i, p in enumerate(placed):
+            self._kept[name, i] = p.array if places[i].owner is p.array else places[i]
 
     def register_blob(self, name: str, buffer: Any, scope: str = "job") -> None:
         """Registers a writable buffer of a fixed size."""
@@ -296,12 +265,13 @@ class Session(_Handle):
     def rebind(self, name: str, array: Any, piece: int = 0) -> None:
         """Gives a piece another address from the next save or restore on. The former array may go when the saves begun before have had their
         fence."""
-        m, was = named_memory(f"tensor {name}", array), self._kept.get((name, piece))
+        m, kept = named_memory(f"tensor {name}", array), self._kept.get((name, piece))
+        was = None if kept is None else memory_of(kept)
         if was is not None and (m.dtype, m.shape, m.strides, m.device, m.readonly) != (was.dtype, was.shape, was.strides, was.device, False):
             raise TypeError(f"tensor {name}: memory of {m.dtype} {m.shape}{', read-only,' if m.readonly else ''} cannot take the place of {was.dtype} "
                             f"{was.shape}: its type, shape, steps and device stay")
         self._check(lib.ckpt_rebind(self._handle, _text(name), piece, ffi.cast("void *", m.pointer)))
-        self._former.append(self._kept.get((name, piece)))
+        self._former.append(kept)
         self._kept[name, piece] = m
 
     # ---- membership, saves, restores

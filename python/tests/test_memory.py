@@ -109,6 +109,24 @@ def test_what_cannot_be_taken_is_refused_by_name(daemon, what):
         s.join()
 
 
+class Interface:
+    """An array that has its interface alone."""
+
+    def __init__(self, array):
+        self.__array_interface__, self.dtype = array.__array_interface__, array.dtype
+
+
+@pytest.mark.parametrize("kind", ["?", "u1", "i1", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8", "c8", "l", "q"])
+def test_an_array_of_numpy_is_what_its_interface_says(kind):
+    whole, fixed = np.ones((4, 6), kind), np.ones(3, kind)
+    fixed.flags.writeable = False
+    for array in (whole, whole[1:], whole[:, 2:], whole.T, whole[::-1], whole[2, 3:3], np.ones((), kind), fixed):
+        got, want = memory_of(array), memory_of(Interface(array))
+        assert got.owner is array
+        got.owner = want.owner = None
+        assert got == want
+
+
 def test_a_memory_is_taken_as_it_is():
     m = Memory(4096, "BF16", (2,), device=1)
     assert memory_of(m) is m

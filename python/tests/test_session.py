@@ -125,6 +125,8 @@ def test_what_cannot_be_registered_is_refused_by_name(daemon):
             s.register_blob("b", b"bytes")
         with pytest.raises(TypeError, match="dtype F4"):
             s.register("a", shape=(1,), dtype="F4")
+        with pytest.raises(ValueError, match=r"'a\\x00b' has a null character in it"):
+            s.register("a\0b", np.zeros(3))
         s.join()
 
 

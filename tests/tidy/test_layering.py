@@ -66,6 +66,7 @@ MAY_INCLUDE = {
     "bench": ("*",),
     "tests": ("*",),
     "docs": ("ckpt.h",),
+    "python": ("ckpt.h",),
 }
 
 # The header that stands for a whole room where only its public face may be seen.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import Error
 from ..memory import HOST, Memory, dtype_name
-from ..session import Piece
+from ..piece import Piece
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]  # where it begins, and its size
 

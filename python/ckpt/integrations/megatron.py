@@ -21,7 +21,8 @@ from megatron.core.dist_checkpointing.strategies.base import AsyncSaveShardedStr
 from ..errors import Error
 from ..job import job_name
 from ..reader import Reader
-from ..session import DURABLE, STORAGE, Piece, Session, Snapshot
+from ..piece import Piece
+from ..session import DURABLE, STORAGE, Session, Snapshot
 from ..torch.dcp_writer import step_of
 from ..torch.element import DTYPES, current_stream, memory, plain
 from ..torch.megatron import BACKEND as CONVERTED

@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from ..region import Box, Cut, boxes_of
-from ..session import Piece
+from ..piece import Piece
 from .element import NAMES, memory, name_of, plain, stored_as
 
 #: The replica group of a tensor that is whole on each rank that has it.
