@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ NAMES = {
 _cuda: Any = torch.cuda
 
 
+@functools.cache
 def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -26,6 +28,7 @@ def name_of(dtype: torch.dtype) -> str:
 DTYPES = {ours: getattr(torch, theirs) for theirs, ours in NAMES.items() if hasattr(torch, theirs)}
 
 
+@functools.cache
 def stored_as(dtype: torch.dtype) -> tuple[torch.dtype, tuple[int, ...]]:
     """The type that elements are saved as, and the dimensions that each of them then has: a complex128 is two float64, a type without a name is bytes."""
     if dtype is torch.complex128:

@@ -28,7 +28,7 @@ class Unsaveable(Error):
         super().__init__(22, sentence)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Held:
     """An entry as it was registered. ``buffer``: what is saved in its place, a copy."""
 

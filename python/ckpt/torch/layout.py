@@ -41,7 +41,7 @@ class Part:
 Place = Callable[[str, torch.Tensor], Flat | Part | None]
 
 
-@dataclass
+@dataclass(slots=True)
 class Layout:
     """How one tensor is registered. ``arrays``: the local tensors of its pieces, ``local`` the tensor whose address is watched."""
 
@@ -148,7 +148,7 @@ def layouts_of(name: str, t: torch.Tensor, place: Place | None, world: int) -> l
     """How a tensor is registered: one layout, or one for each tensor that it is made of."""
     if isinstance(t, DTensor):
         return list(_of_dtensor(name, t))
-    return [_placed(name + suffix, part, place, world) for suffix, part in _inner(name, t.detach())]
+    return [_placed(name + suffix, part, place, world) for suffix, part in _inner(name, t)]
 
 
 def _placed(name: str, part: torch.Tensor, place: Place | None, world: int) -> Layout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import torch
@@ -13,19 +13,27 @@ from .source import Entry, Link, Source, merge
 INLINE = 64 << 10
 
 
-def split(mapping: MutableMapping[Any, Any], path: str, inline: int) -> tuple[dict[Any, Any], list[Entry], list[Link]]:
-    """The document of a mapping, its tensors of more than ``inline`` bytes, and the mappings in it."""
-    tree, entries, links = {}, [], []
+def split(mapping: MutableMapping[Any, Any], path: str, inline: int) -> tuple[dict[Any, Any], list[Entry]]:
+    """The document of a mapping, and its tensors of more than ``inline`` bytes."""
+    tree, entries = {}, []
     for key, value in mapping.items():
         if isinstance(value, torch.Tensor) and (value.nbytes > inline or not inline):
             entries.append(Entry(f"{path}.{key}", mapping, key))
         elif isinstance(value, dict):
-            tree[key], inner, chain = split(value, f"{path}.{key}", inline)
+            tree[key], inner = split(value, f"{path}.{key}", inline)
             entries += inner
-            links += [(mapping, key, value), *chain] if isinstance(mapping, dict) else chain
         else:
             tree[key] = value
-    return tree, entries, links
+    return tree, entries
+
+
+def mappings_in(mapping: MutableMapping[Any, Any]) -> Iterator[Link]:
+    """The mappings in a mapping, and who holds them."""
+    for key, value in mapping.items():
+        if isinstance(value, dict):
+            if isinstance(mapping, dict):
+                yield mapping, key, value
+            yield from mappings_in(value)
 
 
 class Mapped(Source):
@@ -53,7 +61,7 @@ class Mapped(Source):
         return split(self.mapping, self.prefix, 0)[1]
 
     def links(self) -> list[Link]:
-        return split(self.mapping, self.prefix, 0)[2]
+        return list(mappings_in(self.mapping))
 
     def tree(self) -> Any:
         """Of many tensors only the few values that are none are looked at."""

@@ -12,7 +12,7 @@ import torch
 Link = tuple[dict[Any, Any], Any, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Entry:
     """A tensor, or a number that is saved as one, and the mapping that holds it."""
 
