@@ -8,11 +8,35 @@ import tempfile
 import zipfile
 
 import packages
-from tap import Cases, expect, has
+from tap import BIN, Cases, expect, has
 
 packages.need("cffi", "pytest", "scikit_build_core", "auditwheel", "mypy", "numpy")
 import wheel  # noqa: E402 - it wants the packages
 
+# What any Python has, and cffi: no NumPy.
+TRY = """
+import array
+import sys
+
+import ckpt
+
+numbers, flags = array.array("d", range(1000)), bytearray(b"flags")
+with ckpt.Session() as s:
+    s.register("numbers", numbers)
+    s.register_blob("flags", flags)
+    s.join()
+    snapshot = s.begin(7)
+    snapshot.fence()
+    snapshot.wait(ckpt.DURABLE, 60)
+    numbers[:], flags[:] = array.array("d", bytes(8000)), bytes(5)
+    s.join()
+    assert s.restore().step == 7 and numbers[999] == 999 and flags == b"flags"
+with ckpt.Reader(sys.argv[1], "others", 7) as r:
+    found = array.array("d", bytes(8000))
+    r.read_into({"numbers": found})
+    assert found == numbers and r.blob("flags") == b"flags"
+print("Python %d.%d" % sys.version_info[:2])
+"""
 TOP = pathlib.Path(tempfile.mkdtemp())
 TREE, run = wheel.TREE, wheel.run
 cases = Cases()
@@ -49,5 +73,23 @@ def _():
     passed = re.search(r"(\d+) passed", said)
     expect(passed and int(passed[1]) >= 80, said)
 
+
+def serves(env):
+    """The environment is one of tests/pythons.py, or None."""
+    if env is None:
+        return "this machine has no other Python from 3.11 on"
+    if (env / "why-not").exists():
+        return (env / "why-not").read_text().strip()
+    name = env.name.replace("venv-", "Python ")
+    (TOP / "try.py").write_text(TRY)
+    store = TOP / name.replace(" ", "-")
+    said = run("ckpt", "run", "-n", 1, "--job", "others", "--store", store, "--", env / "bin" / "python", TOP / "try.py", store, cwd=TOP,
+               env={"PYTHONPATH": str(TOP / "site"), "PYTHONDONTWRITEBYTECODE": "1"})
+    has(said, name)
+    return None
+
+
+for other in sorted(BIN.parents[1].glob("venv-3.*")) or [None]:
+    cases.run(f"{other.name.replace('venv-', 'Python ') if other else 'another Python'} saves, restores and reads with the same wheel", serves, other)
 
 sys.exit(cases.end())
