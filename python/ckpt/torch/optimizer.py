@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,12 @@ def is_number(value: Any) -> bool:
 def is_tree(tree: Any) -> bool:
     """Whether it is the document of an :class:`Optimizer`."""
     return isinstance(tree, dict) and {"groups", "absent", "rest"} <= set(tree)
+
+
+def wants_closure(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a step is not possible without one, as with LBFGS: then nobody but the training can make its state."""
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    return closure is not None and closure.default is inspect.Parameter.empty
 
 
 class GroupNames:
@@ -64,6 +71,7 @@ class Optimizer(Source):
         super().__init__(prefix)
         self.optimizer, self.modules = optimizer, modules
         self._made = False
+        self._in_document = wants_closure(optimizer)  # all of its state: what is registered must not hang on whether there was a step
         self._known: dict[tuple[str, str], Any] = {}  # state that was there, by parameter and key
         self._completed: list[tuple[torch.Tensor, str]] = []
         self._absent: list[str] = []
@@ -88,7 +96,7 @@ class Optimizer(Source):
         for name, p in self._parameters():
             state = self.optimizer.state.get(p, {})
             self._absent += [] if state else [name]
-            saved = {key: value for key, value in state.items() if isinstance(value, torch.Tensor) or is_number(value)}
+            saved = {} if self._in_document else {k: v for k, v in state.items() if isinstance(v, torch.Tensor) or is_number(v)}
             self._bare += [name] if state and not saved else []
             self._known |= {(name, key): value for key, value in saved.items()}
             found += [Entry(self._path(name, key), state, key) for key in saved]
@@ -136,13 +144,21 @@ class Optimizer(Source):
                 self.optimizer.state.pop(p, None)
             for key, value in tree["rest"].get(name, {}).items():
                 self.optimizer.state[p][key] = value.to(p.device) if isinstance(value, torch.Tensor) else value
+        if "bare" in tree and not any(self.optimizer.state.values()):
+            self._check_had_none(tree)
+
+    def _check_had_none(self, tree: Any) -> None:
+        """A restore fills what is registered: of an optimizer that had made no state, what was saved would be lost without a word."""
+        saved = tree["first"] + sum(map(len, tree["others"])) - len(tree["absent"]) - len(tree["bare"])
+        if saved > 0 and any(p.requires_grad for _, p in self._parameters()):
+            raise ValueError(f"the checkpoint has state of {saved} parameters, and the optimizer had none when it was registered: make it before restore()")
 
     def prepare(self) -> None:
         """Lets an optimizer without state make it, by a step with gradients and a learning rate of zero."""
-        everything = [p for g in self.optimizer.param_groups for p in g["params"]]
-        if self.optimizer.state or any(p.grad is not None for p in everything):
+        if self.optimizer.state or self._in_document:
             return
-        parameters = [p for p in everything if p.requires_grad]
+        parameters = [p for g in self.optimizer.param_groups for p in g["params"] if p.requires_grad or p.grad is not None]
+        gradients = [p.grad for p in parameters]
         rates: list[tuple[dict[str, Any], Any]] = [(g, g["lr"]) for g in self.optimizer.param_groups if "lr" in g]
         for p in parameters:
             p.grad = torch.zeros_like(p)
@@ -152,12 +168,12 @@ class Optimizer(Source):
             self.optimizer.step()
             self._made = True
         except TypeError:
-            pass  # it needs a closure: its state comes with the first step
+            pass  # its state comes with the first step
         finally:
             for group, rate in rates:
                 group["lr"] = rate
-            for p in parameters:
-                p.grad = None
+            for p, gradient in zip(parameters, gradients):
+                p.grad = gradient
 
     def complete(self) -> None:
         """What load_state_dict has taken away gets its former memory again."""

@@ -127,31 +127,74 @@ def test_a_step_waits_for_the_copy_unless_the_loop_does(checkpointer, monkeypatc
     assert fences == (["fence"] if auto else [])
 
 
-def test_lbfgs_which_makes_its_state_late_goes_on(service, checkpointer):
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_lbfgs_which_makes_its_state_late_goes_on(checkpointer, before):
+    """Also from a program whose optimizer had made steps when it was registered: numbers of its state become tensors, and the reverse."""
     def training():
         torch.manual_seed(5)
         model = nn.Linear(4, 3)
-        return {"model": model, "optim": torch.optim.LBFGS(model.parameters(), max_iter=3)}
+        return {"model": model, "optim": torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=1)}
 
     def step(one):
         def closure():
             one["optim"].zero_grad()
-            loss = (one["model"](torch.ones(2, 4)) - 1).square().sum()
+            loss = (one["model"](torch.arange(8.0).reshape(2, 4)) - 1).pow(4).sum()
             loss.backward()
             return loss
         one["optim"].step(closure)
     state = training()
+    for _ in range(before):
+        step(state)
     ck = checkpointer(state, strict_saves=True)
     ck.restore()
-    step(state)
-    ck.save(1)
+    for now in range(1, 4):
+        step(state)
+        ck.save(now)
     ck.close()
     again = training()
     ck = checkpointer(again)
-    assert ck.restore().step == 1
-    for one in (state, again):
+    assert ck.restore().step == 3
+    for one in (state, again, state, again):
         step(one)
     assert same(state["model"].state_dict(), again["model"].state_dict())
+
+
+def test_gradients_that_are_there_before_a_restore_are_left_alone(checkpointer):
+    """The state of the optimizer is made in spite of them."""
+    state = made()
+    with checkpointer(state, strict_saves=True) as ck:
+        ck.restore()
+        step_of(state)
+        ck.save(1)
+    want, again = state["optim"].state_dict()["state"], made(1)
+    again["model"](torch.ones(6, 4)).sum().backward()
+    before = [p.grad.clone() for p in again["model"].parameters()]
+    with checkpointer(again) as ck:
+        assert ck.restore().step == 1
+    assert same(again["optim"].state_dict()["state"], want)
+    assert same([p.grad for p in again["model"].parameters()], before)
+
+
+class NeedsClosure(torch.optim.SGD):
+    def step(self, closure=None):
+        if closure is None:
+            raise TypeError("a closure is wanted")
+        return super().step(closure)
+
+
+def test_state_that_an_optimizer_has_not_made_is_not_lost_without_a_word(checkpointer):
+    """What was registered in one program, and is not in the next, would stay in the checkpoint."""
+    def training():
+        model = nn.Linear(2, 1)
+        return {"model": model, "optim": NeedsClosure(model.parameters(), 0.1, momentum=0.9)}
+    state = training()
+    state["model"](torch.ones(1, 2)).sum().backward()
+    state["optim"].step(lambda: 0)
+    with checkpointer(state, strict_saves=True) as ck:
+        ck.restore()
+        ck.save(1)
+    with pytest.raises(ckpt.TreeError, match="optim cannot take .* has state of 2 parameters, and the optimizer had none"), checkpointer(training()) as ck:
+        ck.restore()
 
 
 def test_what_moved_is_saved_from_where_it_is(checkpointer):
