@@ -77,6 +77,28 @@ static void rename_rank(const struct launch *launch, struct launch_rank *rank, u
 	}
 }
 
+/* A process that was started for a loss and has not joined since knows its place from its environment alone. With that it may wait for ranks
+ * that nobody has any more, as PyTorch's process groups do before the job is joined. */
+static bool knows_otherwise(const struct launch *launch, const struct launch_rank *rank, const struct wire_plan *m,
+			    uint32_t id)
+{
+	bool joined = held_entered(&launch->held, rank->id) > launch->loss.epoch;
+	return rank->stand == RANK_RUNNING && rank->starts > 1 && !joined &&
+	       (rank->id != id || launch->world != m->world);
+}
+
+static void start_anew(struct launch *launch, struct launch_rank *from, struct launch_rank *to, uint64_t now)
+{
+	launch_warn(launch, "process %d has not joined yet as rank %u of %u: started again, as rank %u",
+		    (int)from->proc.pid, from->id, launch->world, to->id);
+	to->starts = from->starts;
+	to->streak = from->streak;
+	to->start_at = now;
+	stream_close(&from->out);
+	stream_close(&from->err);
+	dismissed_add(&launch->dismissed, &from->proc, 0);
+}
+
 /* A process that has no rank any more ends. If its number is that of another one here from now on, at once: nobody is to take them for each other. */
 static void let_go(struct launch *launch, struct launch_rank *rank, const struct wire_plan *m, uint64_t now)
 {
@@ -100,8 +122,11 @@ static void take_places(struct launch *launch, const struct wire_plan *m, struct
 			to[i].start_at = now;
 			continue;
 		}
-		to[i] = *from;
 		kept[from - launch->ranks] = true;
+		if (knows_otherwise(launch, from, m, m->ranks[i]))
+			start_anew(launch, from, &to[i], now);
+		else
+			to[i] = *from;
 	}
 	for (uint32_t r = 0; r < launch->nranks; r++)
 		if (!kept[r])

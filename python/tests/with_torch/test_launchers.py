@@ -72,6 +72,15 @@ def test_a_rank_that_is_not_replaced_is_done_without(tmp_path):
     assert "runs again" not in said, said
 
 
+@pytest.mark.parametrize("victim", [0, 2])
+def test_process_groups_are_made_anew_in_a_smaller_world(tmp_path, victim):
+    """Ranks that end of the loss are started before the world is another one, and would wait in their group for a rank that nobody has."""
+    said = end(launch([BIN / "ckpt", "run", "-n", 3, "--min-ranks", 2, "--max-restarts", 0, "--job", "grouped", "--store", tmp_path / "store", "--inject",
+                       f"kill:rank={victim}@step=7", "--", sys.executable, pathlib.Path(__file__).with_name("grouped.py"), 12]))
+    for rank in (0, 1):
+        assert re.search(rf"\[{rank}\] rank {rank} of 2 goes on at step [678]\n", said), said
+
+
 def ranks_of(service, job):
     """Processes of the job, by rank, and the step that each is at."""
     done = subprocess.run([BIN / "ckpt", "status", "--socket", service.socket, "--json"], capture_output=True, text=True, env=environment(), check=False)

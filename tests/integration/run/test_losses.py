@@ -7,7 +7,7 @@ import signal
 import sys
 
 from launcher import BIN, Run, sh, tidy, until_gone
-from tap import Cases, equal, expect, has
+from tap import DEADLINE, Cases, equal, expect, has
 
 RANKS = 8
 cases = Cases(tidy)
@@ -62,6 +62,15 @@ def _():
     finally:
         run.child.kill()
     has(run.err(), "rank 5 was killed by signal 9 (Killed), and all 0 restarts that --max-restarts allows are spent: giving up")
+
+
+@case("who is started for the loss before the world is another one is started again for that: the environment tells the place")
+def _():
+    first = f"> began.$RANK; exec {BIN / 'drive'} --quit --steps 400 --pause 10 --storage 0 --elements 64"
+    then = f"case $WORLD_SIZE in 3) [ ! -e began.$RANK ] || exec sleep {DEADLINE}; {first};; esac; echo place $RANK of $WORLD_SIZE"
+    said = Run("-n", 3, "--min-ranks", 2, "--max-restarts", 0, "--store", "store", "--inject", "kill:rank=0@step=30", *sh(then)).wait()
+    equal(sorted(re.findall(r"place \d of \d", said.out())), ["place 0 of 2", "place 1 of 2"], said.err())
+    has(said.err(), "has not joined yet as rank 2 of 3: started again, as rank 0", "has not joined yet as rank 1 of 3: started again, as rank 1")
 
 
 @case("a death while the daemon is away is one restart")
