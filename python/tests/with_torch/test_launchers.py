@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,17 +89,39 @@ def ranks_of(service, job):
     return {r["rank"]: (r["pid"], r.get("step") or 0) for j in jobs if j["name"] == job for r in j["ranks"] if r.get("pid")}
 
 
+def at_step(service, job, process, least):
+    """The ranks, once both are there and so far."""
+    ends, found = time.monotonic() + LIMIT, {}
+    while time.monotonic() < ends and process.poll() is None:
+        found = ranks_of(service, job)
+        if len(found) == 2 and all(step >= least for _, step in found.values()):
+            break
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="Open MPI is not installed")
+def test_a_rank_that_is_killed_under_mpirun(service, undisturbed):
+    """mpirun then ends the other one, too; the same command goes on."""
+    words = ["mpirun", "-n", 2, "-x", "CKPT_JOB", "-x", "CKPT_SOCKET", sys.executable, EXAMPLE, STEPS]
+    env = {"CKPT_SOCKET": service.socket, "CKPT_JOB": "mpi", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+           "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    process = launch(words, **env)
+    found = at_step(service, "mpi", process, 10)
+    assert 1 in found, f"the ranks did not come: {found}"
+    os.kill(found[1][0], signal.SIGKILL)
+    said = process.communicate(timeout=LIMIT)[0]
+    assert process.returncode != 0, said
+    said = end(launch(words, **env))
+    assert re.search(r"step \d+ from memory", said) and digest(said) == undisturbed, said
+
+
 @pytest.mark.parametrize("victims", [[0], [1], [0, 1]], ids=["rank 0", "rank 1", "all ranks"])
 def test_ranks_that_are_killed_under_torchrun(service, tmp_path, undisturbed, victims):
     job = f"torchrun-{'-'.join(map(str, victims))}"
     process = launch([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--max-restarts", 3, "--rdzv-backend", "c10d",
                       "--rdzv-endpoint", "127.0.0.1:0", "--rdzv-id", job, EXAMPLE, STEPS], CKPT_SOCKET=service.socket)
-    at, ends, found = random.Random(job).randint(5, 30), time.monotonic() + LIMIT, {}
-    while time.monotonic() < ends and process.poll() is None:
-        found = ranks_of(service, f"torch-{job}")
-        if len(found) == 2 and all(step >= at for _, step in found.values()):
-            break
-        time.sleep(0.01)
+    found = at_step(service, f"torch-{job}", process, random.Random(job).randint(5, 30))
     assert set(victims) <= set(found), f"the ranks did not come: {found}"
     for victim in victims:
         os.kill(found[victim][0], signal.SIGKILL)
