@@ -210,7 +210,7 @@ static void start(struct registry *r, struct call *c, uint64_t now)
 	curl_easy_setopt(c->easy, CURLOPT_PRIVATE, c);
 	curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS,
 			 (long)div_up(c->once ? left : min_u64(left, c->try_ns), CLOCK_NS_PER_MS));
-	c->sent = clock_now();
+	c->sent = clock_since_boot();
 	c->tries++;
 	if (curl_multi_add_handle(r->pump.multi, c->easy) != CURLM_OK) {
 		drop_handle(r, c);
@@ -306,7 +306,7 @@ void call_finished(struct registry *r, CURL *easy, CURLcode code)
 	enum { HTTP_OK = 200 };
 	struct call *c = NULL;
 	long status = 0;
-	uint64_t now = clock_now();
+	uint64_t now = clock_since_boot();
 	curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&c);
 	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
 	drop_handle(r, c);

@@ -123,7 +123,7 @@ int registry_new(const struct registry_config *config, const struct registry_eve
 		return rc;
 	}
 	r->endpoint = any_endpoint(r->url.n);
-	follow_begin(r, clock_now());
+	follow_begin(r, clock_since_boot());
 	pump_wake(&r->pump, 0);
 	*out = r;
 	return 0;
@@ -176,13 +176,13 @@ static void collect(struct registry *r)
 /* What one part begins another may carry out, or end: a few rounds, then at once again. */
 void registry_poll(struct registry *r)
 {
-	uint64_t now = clock_now(), next;
+	uint64_t now = clock_since_boot(), next;
 	r->polling = true;
 	renew_look(r, now);
 	pump_run(&r->pump, now);
 	collect(r);
 	call_turn(r, now);
-	now = clock_now();
+	now = clock_since_boot();
 	renew_look(r, now);
 	login_turn(r, now);
 	next = follow_turn(r, now);
@@ -240,9 +240,9 @@ uint64_t registry_revision(const struct registry *r)
 	return r->follow.revision;
 }
 
-uint64_t registry_lease_until(const struct registry *r)
+uint64_t registry_lease_left(const struct registry *r)
 {
-	return r->lease.state == LEASE_HELD ? r->lease.until : 0;
+	return lease_left(&r->lease, clock_since_boot());
 }
 
 struct registry_counts registry_counts(const struct registry *r)

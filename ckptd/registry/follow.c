@@ -32,7 +32,7 @@ static uint64_t any_below(uint64_t n)
 static void rest(struct registry *r, const char *why)
 {
 	struct follow *f = &r->follow;
-	uint64_t now = clock_now();
+	uint64_t now = clock_since_boot();
 	if (f->created && now - f->stood >= STOOD_S * CLOCK_NS_PER_S)
 		f->gap = 0;
 	f->due = now + f->gap / 2 + any_below(f->gap / 2 + 1);
@@ -137,7 +137,7 @@ static void read_page(struct registry *r)
 	struct follow *f = &r->follow;
 	struct wbuf body = {0};
 	bool first = f->page == PAGE_MIN;
-	uint64_t now = clock_now();
+	uint64_t now = clock_since_boot();
 	request_range(&body, &(struct request_range){.prefix = r->url.prefix,
 						     .from = f->cursor,
 						     .from_len = f->cursor_len,
@@ -193,7 +193,7 @@ static void watch(struct registry *r)
 	f->revision = f->at;
 	f->expect = f->expect <= f->revision ? 0 : f->expect;
 	f->state = FOLLOW_WATCH;
-	f->heard = clock_now();
+	f->heard = clock_since_boot();
 	if (stream_open(r, f->revision + 1))
 		rest(r, "no memory to watch the registry");
 }
@@ -298,7 +298,7 @@ static void note_records(struct registry *r, struct answer_message *message)
 static void take_message(struct registry *r, struct answer_message *message)
 {
 	struct follow *f = &r->follow;
-	f->heard = clock_now();
+	f->heard = clock_since_boot();
 	if (message->cancelled) {
 		enum failure failure = answer_words_mean(message->words);
 		if (failure == FAILURE_TOKEN || failure == FAILURE_DENIED)
@@ -378,7 +378,7 @@ void follow_expect(struct registry *r, uint64_t revision)
 	struct follow *f = &r->follow;
 	if (f->state == FOLLOW_REST || revision <= f->revision)
 		return;
-	f->by = f->expect ? f->by : clock_now() + r->timeout_ns;
+	f->by = f->expect ? f->by : clock_since_boot() + r->timeout_ns;
 	f->expect = max_u64(f->expect, revision);
 }
 

@@ -43,6 +43,11 @@ static void set_state(struct lease *l, enum lease_state state, uint64_t due)
 		l->id = 0;
 }
 
+uint64_t lease_left(const struct lease *l, uint64_t now)
+{
+	return l->state == LEASE_HELD && now < l->until ? l->until - now : 0;
+}
+
 bool lease_lost(struct lease *l, uint64_t now)
 {
 	if (l->state != LEASE_HELD)

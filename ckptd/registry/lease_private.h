@@ -36,6 +36,8 @@ uint64_t lease_next(const struct lease *l);
 /* It is being asked; with a grant, id is the one that is asked for. */
 void lease_ask(struct lease *l, uint64_t id);
 
+/* For how long it certainly stands. */
+uint64_t lease_left(const struct lease *l, uint64_t now);
 /* Its time is over: true once. What is still being asked about it does not count any more. */
 bool lease_look(struct lease *l, uint64_t now);
 /* etcd knows it no more. False: it was not held. */

@@ -26,7 +26,7 @@ void login_expire(struct registry *r, const char *token)
 static void fail(struct registry *r, const struct err *why)
 {
 	r->login.why = r->complaint = *why;
-	r->login.due = clock_now() + PAUSE_MS * CLOCK_NS_PER_MS;
+	r->login.due = clock_since_boot() + PAUSE_MS * CLOCK_NS_PER_MS;
 }
 
 static void on_token(struct registry *r, void *arg, const struct outcome *outcome)

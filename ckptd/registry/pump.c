@@ -28,7 +28,7 @@ static int on_timer(CURLM *multi, long ms, void *arg)
 {
 	struct pump *pump = arg;
 	(void)multi;
-	pump->due = ms < 0 ? UINT64_MAX : clock_now() + (uint64_t)ms * CLOCK_NS_PER_MS;
+	pump->due = ms < 0 ? UINT64_MAX : clock_since_boot() + (uint64_t)ms * CLOCK_NS_PER_MS;
 	return 0;
 }
 
@@ -37,7 +37,7 @@ int pump_open(struct pump *pump, struct err *err)
 	struct epoll_event event = {.events = EPOLLIN};
 	*pump = (struct pump){.due = UINT64_MAX,
 			      .epoll = epoll_create1(EPOLL_CLOEXEC),
-			      .timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+			      .timer = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC),
 			      .multi = curl_multi_init()};
 	event.data.fd = pump->timer;
 	if (pump->epoll < 0 || pump->timer < 0 || !pump->multi ||

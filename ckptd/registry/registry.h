@@ -11,11 +11,11 @@
  * then are not told. What was told may be old by as much as the registry is away. A decision therefore compares revisions
  * in a transaction.
  *
- * The lease: one for each struct registry. Records that are put under it go with it. registry_lease_until() is a time of
- * clock_now() before which the lease cannot have ended, whatever the other side's clock says. It counts from when the
- * last renewal was *sent*, less a margin of a tenth of the lease, at least 200 ms. A lease that was not renewed by then
- * is given up for good (`lapsed`), also if an answer arrives later. It is revoked as soon as the registry can be reached.
- * Only then another one is taken (`leased`).
+ * The lease: one for each struct registry. Records that are put under it go with it. registry_lease_left() says for
+ * how long the lease cannot end, whatever the other side's clock says. It counts from when the last renewal was *sent*,
+ * less a margin of a tenth of the lease, at least 200 ms, and it counts what the machine is suspended. A lease that was
+ * not renewed by then is given up for good (`lapsed`), also if an answer arrives later. It is revoked as soon as the
+ * registry can be reached. Only then another one is taken (`leased`).
  *
  * Threads: a struct registry belongs to the loop's thread. It calls back from registry_poll() alone, never inside another
  * call. A callback may look at the mirror and commit; it may not poll or free. */
@@ -64,7 +64,7 @@ struct registry_events {
 	void (*synced)(void *arg);                /* all that stands has been told: at first, and after each outage */
 	void (*away)(void *arg, const char *why); /* it has not been followed for timeout_ns; once for each outage */
 	void (*leased)(void *arg);                /* there is a lease */
-	void (*lapsed)(void *arg); /* there is none any more; registry_lease_until() has passed, or etcd has ended it */
+	void (*lapsed)(void *arg); /* there is none any more; its time has passed, or etcd has ended it */
 	void *arg;
 };
 
@@ -130,9 +130,9 @@ bool registry_next(const struct registry *registry, const char *prefix, const vo
 bool registry_is_synced(const struct registry *registry);
 /* While it is synced: all changes up to this revision, and perhaps later ones, have been told. */
 uint64_t registry_revision(const struct registry *registry);
-/* The time of clock_now() until which our lease certainly stands, its margin taken off; 0: there is none. It may have
- * passed since the last registry_poll(): compare it with clock_now() before you act on it. */
-uint64_t registry_lease_until(const struct registry *registry);
+/* Nanoseconds for which our lease certainly stands from now on, its margin taken off; 0: there is none, or it may have
+ * ended since the last registry_poll(). */
+uint64_t registry_lease_left(const struct registry *registry);
 
 struct registry_counts {
 	uint64_t transactions, applied, failed, renewals, outages, records;

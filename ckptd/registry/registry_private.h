@@ -55,7 +55,7 @@ typedef void call_done(struct registry *r, void *arg, const struct outcome *outc
 struct call_plan {
 	const char *path;  /* "/v3/kv/range" */
 	struct wbuf *body; /* taken over; wiped in the end */
-	uint64_t deadline; /* of clock_now() */
+	uint64_t deadline; /* of clock_since_boot() */
 	uint64_t try_ns;   /* how long one endpoint may take */
 	bool once;         /* may not be done twice: what may have been applied is not sent again */
 	bool anonymous;    /* needs no token */

@@ -21,7 +21,7 @@ void renew_look(struct registry *r, uint64_t now)
 
 void renew_lost(struct registry *r, uint64_t id)
 {
-	if (r->lease.id == id && lease_lost(&r->lease, clock_now()))
+	if (r->lease.id == id && lease_lost(&r->lease, clock_since_boot()))
 		lapse(r);
 }
 
@@ -40,7 +40,7 @@ static uint64_t as_id(const void *arg)
 static void on_lease(struct registry *r, void *arg, const struct outcome *outcome)
 {
 	struct err why = {{0}};
-	uint64_t ttl_s = 0, id = as_id(arg), now = clock_now();
+	uint64_t ttl_s = 0, id = as_id(arg), now = clock_since_boot();
 	bool held = r->lease.state == LEASE_HELD;
 	bool ended = outcome->failure == FAILURE_LEASE;
 	if (outcome->failure != FAILURE_NONE || answer_lease(outcome->body, outcome->len, id, &ttl_s, &why))
@@ -63,9 +63,9 @@ static void on_revoked(struct registry *r, void *arg, const struct outcome *outc
 	enum failure failure = outcome->failure;
 	if (failure == FAILURE_NONE || failure == FAILURE_LEASE || failure == FAILURE_DENIED ||
 	    failure == FAILURE_REQUEST)
-		lease_revoked(&r->lease, as_id(arg), clock_now());
+		lease_revoked(&r->lease, as_id(arg), clock_since_boot());
 	else
-		lease_failed(&r->lease, as_id(arg), clock_now());
+		lease_failed(&r->lease, as_id(arg), clock_since_boot());
 }
 
 static uint64_t make_id(void)

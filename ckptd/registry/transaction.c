@@ -146,14 +146,14 @@ int registry_commit(struct registry *r, const struct registry_compare *compare, 
 		leased |= change[i].value && change[i].leased;
 		puts |= change[i].value != NULL;
 	}
-	if (leased && !registry_lease_until(r))
+	if (leased && !registry_lease_left(r))
 		return -ENOLCK;
 	if (r->transactions.all == REGISTRY_CALLS_MAX)
 		return -ENOBUFS;
 	struct transaction *t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
-	*t = (struct transaction){.deadline = clock_now() + r->timeout_ns,
+	*t = (struct transaction){.deadline = clock_since_boot() + r->timeout_ns,
 				  .lease = leased ? r->lease.id : 0,
 				  .puts = puts,
 				  .done = done,

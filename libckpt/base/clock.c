@@ -17,6 +17,11 @@ uint64_t clock_now(void)
 	return read_clock(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_since_boot(void)
+{
+	return read_clock(CLOCK_BOOTTIME);
+}
+
 uint64_t clock_wall(void)
 {
 	return read_clock(CLOCK_REALTIME) + (uint64_t)atomic_load_explicit(&jumped_ns, memory_order_relaxed);

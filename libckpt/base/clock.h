@@ -11,6 +11,10 @@
 /* Monotonic nanoseconds (CLOCK_MONOTONIC: the same origin in every process of the node). Thread-safe. */
 uint64_t clock_now(void);
 
+/* The same, but it goes on while the machine is suspended (CLOCK_BOOTTIME): for what somebody elsewhere counts, too, as the
+ * lease of a registry. It is never compared with clock_now(). Thread-safe. */
+uint64_t clock_since_boot(void);
+
 /* Nanoseconds since the Unix epoch, for records that people read. Never used to order events. */
 uint64_t clock_wall(void);
 

@@ -15,12 +15,12 @@ LEASE_MS, TIMEOUT_MS = 10000, 2000
 
 
 class RegistryNode:
-    """events: the lines that were not asked for, until somebody takes them. files: ca, cert, key, user, password_file."""
+    """events: the lines that were not asked for, until somebody takes them. files: ca, cert, key, user, password_file. under: words before the command."""
 
-    def __init__(self, url, lease_ms=LEASE_MS, timeout_ms=TIMEOUT_MS, name="node", **files):
+    def __init__(self, url, lease_ms=LEASE_MS, timeout_ms=TIMEOUT_MS, name="node", under=(), **files):
         self.name, self.events, self.lines = name, [], queue.Queue()
         words = [files.get(word, "-") for word in ("ca", "cert", "key", "user", "password_file")]
-        self.process = subprocess.Popen([*map(str, [BIN / "registry_node", url, lease_ms, timeout_ms, *words])], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([*map(str, [*under, BIN / "registry_node", url, lease_ms, timeout_ms, *words])], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         threading.Thread(target=self.read, daemon=True).start()
 

@@ -26,6 +26,11 @@ uint64_t clock_now(void)
 	return now;
 }
 
+uint64_t clock_since_boot(void)
+{
+	return now;
+}
+
 static int64_t jumped;
 
 uint64_t clock_wall(void)

@@ -40,7 +40,7 @@ static bool is_promised(const struct standing_lease *l)
 	for (unsigned n = 0; n < NODES; n++) {
 		const struct registry *r = sim.nodes[n];
 		if (r && !r->dead && r->lease.state == LEASE_HELD && r->lease.id == l->id &&
-		    registry_lease_until(r) > l->ends_ns)
+		    r->lease.until / SHORTER > l->ends_ns)
 			return true;
 	}
 	return false;
@@ -136,14 +136,14 @@ void lease_turn(struct registry *r)
 	if (want == LEASE_REST)
 		return;
 	uint64_t id = want == LEASE_GRANT ? ++sim.leases : r->lease.id, end = now + r->config.timeout_ns;
-	struct request *q = request_new(r, want == LEASE_RENEW ? min_u64(end, registry_lease_until(r)) : end);
+	struct request *q = request_new(r, want == LEASE_RENEW ? min_u64(end, now + registry_lease_left(r)) : end);
 	q->want = want;
 	q->length_ns = r->lease.ttl_s * CLOCK_NS_PER_S / SHORTER;
 	q->lease = id;
 	lease_ask(&r->lease, id);
 }
 
-uint64_t registry_lease_until(const struct registry *r)
+uint64_t registry_lease_left(const struct registry *r)
 {
-	return r->lease.state == LEASE_HELD ? r->lease.until / SHORTER : 0;
+	return lease_left(&r->lease, fast(clock_now())) / SHORTER;
 }

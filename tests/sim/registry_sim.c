@@ -298,7 +298,7 @@ int registry_commit(struct registry *r, const struct registry_compare *compare, 
 	bool leased = false;
 	for (unsigned i = 0; i < nchange; i++)
 		leased = leased || (change[i].value && change[i].leased);
-	if (leased && !registry_lease_until(r))
+	if (leased && !registry_lease_left(r))
 		return -ENOLCK;
 	struct request *q = request_new(r, clock_deadline(r->config.timeout_ns));
 	q->transaction = copy(compare, ncompare, change, nchange);

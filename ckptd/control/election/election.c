@@ -377,7 +377,7 @@ bool election_may_hand_over(const struct control *control, const char *job)
 {
 	const struct job_record *r = election_find(control, job);
 	return r && !r->asked && r->node == control->peers->self && registry_is_synced(control->registry) &&
-	       registry_lease_until(control->registry) > clock_now();
+	       registry_lease_left(control->registry);
 }
 
 void election_hand_over(struct control *control, const char *job, uint32_t node)
@@ -424,7 +424,7 @@ static void tend(struct election *e, struct job_record *r, uint64_t now)
 	if (left)
 		ask(e, r, r->given_up, NULL);
 	else if (vacant && may_ask(control, r, now) && registry_is_synced(control->registry) &&
-		 registry_lease_until(control->registry) > now)
+		 registry_lease_left(control->registry))
 		ask(e, r, 0, control->runtime->config.node);
 	else if (ours && !used && now - r->idle_ns > KEEP_NS)
 		ask(e, r, r->term, NULL);
@@ -442,7 +442,7 @@ void election_tick(struct control *control)
 	uint64_t now = clock_now();
 	if (!e)
 		return;
-	if (registry_lease_until(control->registry) <= now)
+	if (!registry_lease_left(control->registry))
 		depose_all(e);
 	list_for(it, &control->jobs->list) {
 		const struct job *job = list_entry(it, struct job, link);
@@ -462,7 +462,6 @@ void election_tick(struct control *control)
 bool election_look(const struct control *control, struct election_view *view)
 {
 	const struct election *e = control->election;
-	uint64_t now = clock_now(), until = e ? registry_lease_until(control->registry) : 0;
 	*view = (struct election_view){.away = ""};
 	if (!e)
 		return false;
@@ -471,7 +470,7 @@ bool election_look(const struct control *control, struct election_view *view)
 	view->transactions = registry_counts(control->registry).transactions;
 	view->outages = registry_counts(control->registry).outages;
 	view->hand_overs = control->hand_overs;
-	view->lease_left_ns = until > now ? until - now : 0;
+	view->lease_left_ns = registry_lease_left(control->registry);
 	view->coordinates = coordinated_by(e, control->peers->self);
 	return true;
 }

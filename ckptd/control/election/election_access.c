@@ -18,7 +18,7 @@ uint32_t coordinator_of(const struct control *control, const char *job)
 	if (!control->runtime->config.registry)
 		return FIRST_NODE;
 	const struct job_record *r = election_find(control, job);
-	bool lapsed = r && r->node == control->peers->self && registry_lease_until(control->registry) <= clock_now();
+	bool lapsed = r && r->node == control->peers->self && !registry_lease_left(control->registry);
 	return r && !lapsed ? r->node : NO_NODE;
 }
 

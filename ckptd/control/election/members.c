@@ -327,7 +327,7 @@ void members_tick(struct control *control)
 	if (m->joined && is_out(m, &s))
 		return;
 	m->retry_ns = now + RETRY_NS / 5;
-	if (registry_lease_until(control->registry) <= now || s.ours)
+	if (!registry_lease_left(control->registry) || s.ours)
 		return;
 	if (us && !s.there)
 		be_there(m, &s);

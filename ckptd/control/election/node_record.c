@@ -38,8 +38,7 @@ void node_record_tick(struct control *control)
 	struct registry_record record;
 	key_of(control, control->peers->self, key);
 	if (now < control->node_record_ns || !registry_is_synced(control->registry) ||
-	    registry_lease_until(control->registry) <= now ||
-	    (registry_get(control->registry, key, &record) && record.ours))
+	    !registry_lease_left(control->registry) || (registry_get(control->registry, key, &record) && record.ours))
 		return;
 	node_record_text(self, address, sizeof(address));
 	struct registry_change put = {.key = key, .value = address, .len = strlen(address), .leased = true};

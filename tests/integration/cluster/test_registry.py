@@ -1,8 +1,10 @@
 """The registry on a real etcd: what is followed, decided and held, while members are killed, stopped and restarted, and answers are lost."""
 
 import contextlib
+import os
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,6 +19,7 @@ LONG_MS = 60000  # of a call, where much is asked of etcd at once
 SHORT = 3  # seconds of a lease that is to lapse
 RACES = 200
 AFTERWARDS = 3000  # records
+SLEPT = ["unshare", "--time", "--boottime", "100000", "--fork", "--kill-child"]  # so many seconds
 
 
 def node(cluster, *args, **more):
@@ -345,6 +348,28 @@ def case_a_node_that_is_stopped_beyond_its_lease():
         a.take("leased")
         equal(a.change("claim leads a")[:2], (0, False), "a claim that comes second")
         equal((a.get("leads"), b.get("leads")), (("b", False), ("b", True)), "whose it is")
+
+
+def case_a_machine_that_was_suspended():
+    """Its monotonic clock has stood still meanwhile, and that of etcd has not. The lease is long: nobody else finds out."""
+    with etcd() as cluster, node(cluster, LONG_MS) as a:
+        a.ready().applied("lease mine 1")
+        a.ask(f"suspend {LONG_MS}", "suspended")
+        late = int(a.take("lapsed")[0])
+        expect(late >= LONG_MS // 20, "lapsed", late, "ms after its time")
+        a.take("leased")
+        a.take("gone", "mine")
+
+
+def case_clocks_of_a_machine_that_was_suspended_before():
+    if os.geteuid() != 0 or subprocess.run([*SLEPT, "true"], stderr=subprocess.DEVNULL).returncode:
+        return "a time namespace needs root, and a kernel that has them"
+    with etcd() as cluster, node(cluster, 2000, under=SLEPT) as a:
+        a.ready().applied("lease mine 1")
+        until(lambda: a.counts()["renewals"] >= 4, "four renewals of a lease of 2 s")
+        expect(0 < a.state()[1] <= 1800, "a lease of 2 s stands for", a.state()[1], "ms")
+        equal(a.told("lapsed"), [], "what happened to the lease")
+    return None
 
 
 # ---- access ------------------------------------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
  *	list PREFIX                       listed COUNT KEY...
  *	state                             state SYNCED LEASE_MS        LEASE_MS: for how long the lease stands, 0: none
  *	counts                            counts TRANSACTIONS APPLIED FAILED RENEWALS OUTAGES RECORDS
+ *	suspend MS                        suspended                    its machine was, for so long
  *	quiet                             quiet                        records are not told any more
  *	end                               ended
  * Unasked: record KEY VALUE CREATED CHANGED OURS, gone KEY CHANGED, synced, away WHY, leased, lapsed MILLISECONDS_SINCE_UNTIL. */
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 enum { LINE_BYTES = 1 << 20, SHOWN = 64 };
@@ -33,6 +35,47 @@ static struct registry *registry;
 static uint64_t number, until;
 static unsigned filling, failed_fills, filled;
 static bool quiet;
+
+/* ---- a machine that is suspended ---------------------------------------------------------------------------------------- */
+
+/* What its clock says beyond that of this machine; and its timer, which goes by that clock. */
+static uint64_t suspended_ns, armed_ns;
+static int timer = -1;
+
+uint64_t __real_clock_since_boot(void);
+uint64_t __wrap_clock_since_boot(void);
+uint64_t __wrap_clock_since_boot(void)
+{
+	return __real_clock_since_boot() + suspended_ns;
+}
+
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *was);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *was);
+
+static int arm(uint64_t at)
+{
+	uint64_t here = at > suspended_ns ? at - suspended_ns : 1;
+	struct itimerspec when = {
+		.it_value = {.tv_sec = (time_t)(here / CLOCK_NS_PER_S), .tv_nsec = (long)(here % CLOCK_NS_PER_S)}};
+	return __real_timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *was)
+{
+	timer = fd;
+	armed_ns = (uint64_t)when->it_value.tv_sec * CLOCK_NS_PER_S + (uint64_t)when->it_value.tv_nsec;
+	return armed_ns ? arm(armed_ns) : __real_timerfd_settime(fd, flags, when, was);
+}
+
+static void suspend(uint64_t ms)
+{
+	suspended_ns += ms * CLOCK_NS_PER_MS;
+	if (armed_ns)
+		arm(armed_ns);
+	printf("suspended\n");
+}
+
+/* ---- what happens ------------------------------------------------------------------------------------------------------ */
 
 static const char *shown(const void *value, size_t len)
 {
@@ -73,7 +116,7 @@ static void on_leased(void *arg)
 
 static void on_lapsed(void *arg)
 {
-	uint64_t now = clock_now();
+	uint64_t now = clock_since_boot();
 	(void)arg;
 	printf("lapsed %" PRId64 "\n", ((int64_t)now - (int64_t)until) / (int64_t)CLOCK_NS_PER_MS);
 }
@@ -154,9 +197,8 @@ static void list(const char *prefix)
 
 static void state(void)
 {
-	uint64_t now = clock_now(), end = registry_lease_until(registry);
-	uint64_t left = end > now ? (end - now) / CLOCK_NS_PER_MS : 0;
-	printf("state %d %" PRIu64 "\n", registry_is_synced(registry), left);
+	printf("state %d %" PRIu64 "\n", registry_is_synced(registry),
+	       (uint64_t)(registry_lease_left(registry) / CLOCK_NS_PER_MS));
 }
 
 static void obey(const char *line)
@@ -175,6 +217,8 @@ static void obey(const char *line)
 		get(key);
 	} else if (!strcmp(word, "list")) {
 		list(sscanf(line, "%*s %255s", key) == 1 ? key : "");
+	} else if (!strcmp(word, "suspend")) {
+		suspend(strtoull(key, NULL, 10));
 	} else if (!strcmp(word, "quiet")) {
 		quiet = true;
 		printf("quiet\n");
@@ -196,8 +240,9 @@ static void obey(const char *line)
 
 static void poll_registry(void)
 {
-	until = registry_lease_until(registry);
 	registry_poll(registry);
+	uint64_t left = registry_lease_left(registry);
+	until = left ? clock_since_boot() + left : until;
 }
 
 static void serve(void)

@@ -80,10 +80,11 @@ bool registry_is_synced(const struct registry *registry)
 	return fake_registry.synced;
 }
 
-uint64_t registry_lease_until(const struct registry *registry)
+uint64_t registry_lease_left(const struct registry *registry)
 {
+	uint64_t now = clock_now();
 	(void)registry;
-	return fake_registry.lease_until;
+	return fake_registry.lease_until > now ? fake_registry.lease_until - now : 0;
 }
 
 bool net_is_up(const struct net *net, unsigned node)

@@ -48,6 +48,11 @@ uint64_t clock_now(void)
 	return ns_of(CLOCK_MONOTONIC) + skipped_ns;
 }
 
+uint64_t clock_since_boot(void)
+{
+	return clock_now();
+}
+
 uint64_t clock_wall(void)
 {
 	return ns_of(CLOCK_REALTIME) + skipped_ns + (uint64_t)jumped_ns;

@@ -334,10 +334,11 @@ uint64_t registry_revision(const struct registry *registry)
 	return shown;
 }
 
-uint64_t registry_lease_until(const struct registry *registry)
+uint64_t registry_lease_left(const struct registry *registry)
 {
+	uint64_t now = clock_now();
 	(void)registry;
-	return fake_etcd.lease_until;
+	return fake_etcd.lease_until > now ? fake_etcd.lease_until - now : 0;
 }
 
 struct registry_counts registry_counts(const struct registry *registry)

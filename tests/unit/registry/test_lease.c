@@ -42,7 +42,9 @@ Test(lease, it_counts_from_when_it_was_sent)
 Test(lease, it_lapses_once_and_is_revoked_before_another_is_taken)
 {
 	grant(10 * S, 10 * S);
+	cr_assert_eq(lease_left(&l, 14 * S), 500 * MS);
 	cr_assert(!lease_look(&l, 14 * S + 500 * MS - 1));
+	cr_assert_eq(lease_left(&l, 14 * S + 500 * MS), 0, "before anybody has looked");
 	cr_assert(lease_look(&l, 14 * S + 500 * MS));
 	cr_assert(!lease_look(&l, 20 * S));
 	cr_assert_eq(l.state, LEASE_ENDED);
