@@ -353,11 +353,17 @@ static bool leaves_record(const struct election *e, const struct job_record *r)
 	return r->given_up && registry_get(e->control->registry, key, &record) && record.created == r->given_up;
 }
 
-/* First it coordinates no more, then its record goes: when another one is elected, it does not matter how late this node hears of that. Three times
- * the lease: nodes that were cut off see within one that nobody coordinates, and ask. */
+/* For so long others come first. An heir has the time of a lease, and then all who follow the registry ask at once. Without one, nodes that were cut off
+ * see within a lease that nobody coordinates, and ask. */
+static uint64_t shyness(const struct election *e, const char *heir)
+{
+	return heir ? lease_of(e) + MODEST_JOBS * MODEST_NS : 3 * lease_of(e);
+}
+
+/* First it coordinates no more, then its record goes: when another one is elected, it does not matter how late this node hears of that. */
 static void resign(struct election *e, struct job_record *r, const char *heir)
 {
-	r->shy_ns = clock_now() + 3 * lease_of(e);
+	r->shy_ns = clock_now() + shyness(e, heir);
 	r->given_up = r->term;
 	set_node(e, r, NO_NODE, 0);
 	ask_with(e, r, r->given_up, NULL, heir);
