@@ -120,6 +120,20 @@ void cluster_start(struct node *n)
 	n->life++;
 }
 
+int cluster_capture(struct node *n, struct step_id id)
+{
+	int slot = memory_claim(n->mem, id);
+	if (slot < 0)
+		return slot;
+	uint32_t *data = (uint32_t *)memory_slot(n->mem, (uint32_t)slot);
+	for (uint64_t i = 0; i < ELEMENTS; i++)
+		data[i] = value(n->id, id, i);
+	memory_digest(n->mem, (uint32_t)slot, 0, n->mem->layout.nleaves, memory_leaves(n->mem, (uint32_t)slot));
+	memory_tell_began(n->mem, (uint32_t)slot, began_of(id));
+	memory_tell_lacks(n->mem, (uint32_t)slot, lacks_of(id));
+	return slot;
+}
+
 void cluster_stop(struct node *n, bool killed)
 {
 	if (killed)

@@ -54,6 +54,8 @@ extern struct cluster cluster;
 uint32_t value(uint32_t rank, struct step_id id, uint64_t i);
 
 void cluster_start(struct node *n);
+/* Its rank captures the step. The slot, or -errno. */
+int cluster_capture(struct node *n, struct step_id id);
 /* Everything of it must have come to its end. */
 void cluster_stop(struct node *n, bool killed);
 

@@ -63,14 +63,8 @@ static void sent(void *arg, const struct replica_sent *done)
 
 static void save(struct node *n)
 {
-	int slot = memory_claim(n->mem, step);
+	int slot = cluster_capture(n, step);
 	SIM_CHECK(slot >= 0, "memory_claim: %d", slot);
-	uint32_t *data = (uint32_t *)memory_slot(n->mem, (uint32_t)slot);
-	for (uint64_t i = 0; i < ELEMENTS; i++)
-		data[i] = value(n->id, step, i);
-	memory_digest(n->mem, (uint32_t)slot, 0, n->mem->layout.nleaves, memory_leaves(n->mem, (uint32_t)slot));
-	memory_tell_began(n->mem, (uint32_t)slot, began_of(step));
-	memory_tell_lacks(n->mem, (uint32_t)slot, lacks_of(step));
 	struct replica_send what = {.job = CLUSTER_JOB,
 				    .epoch = n->epoch,
 				    .rank = n->id,

@@ -83,17 +83,11 @@ static void release_old(struct node *n, struct step_id keep)
 
 static int capture(struct node *n, struct step_id id, bool damaged)
 {
-	int slot = memory_claim(n->mem, id);
+	int slot = cluster_capture(n, id);
 	if (slot < 0)
 		return slot;
-	uint32_t *data = (uint32_t *)memory_slot(n->mem, (uint32_t)slot);
-	for (uint64_t i = 0; i < ELEMENTS; i++)
-		data[i] = value(n->id, id, i);
-	memory_digest(n->mem, (uint32_t)slot, 0, n->mem->layout.nleaves, memory_leaves(n->mem, (uint32_t)slot));
-	memory_tell_began(n->mem, (uint32_t)slot, began_of(id));
-	memory_tell_lacks(n->mem, (uint32_t)slot, lacks_of(id));
 	if (damaged)
-		data[rng_below(world_rng(), ELEMENTS)] ^= 4;
+		((uint32_t *)memory_slot(n->mem, (uint32_t)slot))[rng_below(world_rng(), ELEMENTS)] ^= 4;
 	n->sent[slot] = id;
 	return slot;
 }
