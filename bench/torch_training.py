@@ -225,12 +225,12 @@ def report_restores(args, ranks, node):
 
 def report_tensors(args, ranks, node):
     ranks.ranks[0].tell(f"tensors {args.tensors}")
-    session, checkpointer, *begins = (int(word) / 1e9 for word in ranks.ranks[0].answer()[1:])
+    session, used, checkpointer, busy, *begins = (int(word) / 1e9 for word in ranks.ranks[0].answer()[1:])
     own, checked = begins[:len(begins) // 2], begins[len(begins) // 2:]
     row(f"begin, {args.tensors} tensors", f"{BEGIN_MS:.0f} ms", [t * 1e3 for t in own], lambda v: v <= BEGIN_MS, " ms", 3)
-    row("  registration", f"{REGISTER_S:.0f} s", [session], lambda v: v <= REGISTER_S, " s")
+    row("  registration", f"{REGISTER_S:.0f} s", [session], lambda v: v <= REGISTER_S, f" s; {used:.2f} s of a processor")
     row("  begin by a Checkpointer", "", [t * 1e3 for t in checked], None, " ms", 1)
-    row("  registration by a Checkpointer", "", [checkpointer], None, " s")
+    row("  registration by a Checkpointer", "", [checkpointer], None, f" s; {busy:.2f} s of a processor")
 
 
 PARTS = {"saves": report_saves, "memory": report_memory, "restores": report_restores, "writer": report_writers, "tensors": report_tensors}

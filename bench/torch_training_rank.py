@@ -6,7 +6,7 @@ of state; a step is a forward pass, a backward pass and a step of the optimizer.
     memory              KiB of this process, but for files: "kib N"
     keep STEP FOLDER    saves the state as it is, ours and by torch.distributed.checkpoint.save into the folder: "digest N" of the state
     restore ARM FOLDER  fills a state that was just made, and makes a step: "ready N stepped N" since the call
-    tensors N           registers N tensors, begins: "register N own N begin N N … checked N N …"
+    tensors N           registers N tensors, begins: "register", then the time and the processor time by a Session, both by a Checkpointer, and begins
     quit
 """
 import os
@@ -226,19 +226,19 @@ class Rank:
         arrays = {f"{i:06d}": torch.zeros(16) for i in range(int(count))}
         with ckpt.Session("bench-session", rank=0, world=1, local_world=1) as s:
             views = {name: t.numpy() for name, t in arrays.items()}
-            began = now()
+            began, used = now(), time.thread_time_ns()
             for name, view in views.items():
                 s.register(name, view)
-            session = now() - began
+            session, used = now() - began, time.thread_time_ns() - used
             s.join()
             begins = [self.begins(s, lambda n: s.begin(n, ckpt.MEMORY), lambda snapshot: snapshot.fence(), n) for n in range(1, 31)]
         with ckpt.torch.Checkpointer({"many": arrays}, job="bench-many", memory_every=1, strict_saves=True, rng=False) as ck:
-            began = now()
+            began, busy = now(), time.thread_time_ns()
             ck._register()
-            registered = now() - began
+            registered, busy = now() - began, time.thread_time_ns() - busy
             ck.restore()
             checked = [self.begins(ck.session, ck.begin, lambda _: ck.fence(), n) for n in range(1, 31)]
-        return " ".join(map(str, ("register", session, registered, *begins[5:], *checked[5:])))
+        return " ".join(map(str, ("register", session, used, registered, busy, *begins[5:], *checked[5:])))
 
     def begins(self, session, begin, fence, number):
         session.wait_slot()
