@@ -15,7 +15,7 @@ enum {
 	STRANGERS_MIN = 128, /* and one for each node */
 	STRANGERS_EACH = 64, /* of one address */
 	ANSWER_BATCH = 32,
-	QUEUE = 512,
+	QUEUE = 4096, /* calls that wait to be answered: a coordinator that takes over is called by all nodes at once */
 };
 
 int door_open(struct net *net, struct err *err)
