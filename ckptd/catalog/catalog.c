@@ -238,14 +238,17 @@ static void write_recall(struct work *work)
 	notice_renewal(c);
 	if (rc)
 		return; /* once it can be opened all is written again */
-	sqlite3_exec(c->db.db, "BEGIN", NULL, NULL, NULL);
-	for (size_t i = 0; i < r->n; i++)
+	bool whole = sqlite3_exec(c->db.db, "BEGIN", NULL, NULL, NULL) == SQLITE_OK;
+	for (size_t i = 0; whole && i < r->n; i++) {
 		query(c, 0, epoch_sql, "si", r->of[i].job, r->of[i].last);
-	if (sqlite3_exec(c->db.db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
+		whole = sqlite3_errcode(c->db.db) == SQLITE_OK;
+	}
+	if (whole && sqlite3_exec(c->db.db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
 		return;
 	log_warn("catalog: the last epochs are not noted: %s", catalog_db_why(&c->db));
-	sqlite3_exec(c->db.db, "ROLLBACK", NULL, NULL, NULL);
-	atomic_store(&c->renewed, true);
+	if (!sqlite3_get_autocommit(c->db.db))
+		sqlite3_exec(c->db.db, "ROLLBACK", NULL, NULL, NULL);
+	atomic_store(&c->renewed, true); /* with the next entry */
 }
 
 static void recall_written(struct work *work)
