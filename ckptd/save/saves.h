@@ -57,10 +57,10 @@ struct saves {
 	struct part_layout *layouts; /* what this node writes of what others have, too; NULL: nothing was yet */
 	uint64_t until_due;       /* saves to storage that are passed over before one is written (save/save_policy.h) */
 	struct peer_save ordered; /* to be written next, by order, with parts of its own; epoch 0: none */
-	unsigned
-		reporting; /* the coordinator knows of what fails: it is not told, and nothing is started or forgotten */
-	unsigned walking;  /* each snapshot is looked at: nothing is started or forgotten */
-	bool apart;        /* nobody coordinates the job, or it cannot be reached */
+	/* the coordinator knows of what fails: it is not told, and nothing is started or forgotten */
+	unsigned reporting;
+	unsigned walking;                     /* each snapshot is looked at: nothing is started or forgotten */
+	bool apart;                           /* nobody coordinates the job, or it cannot be reached */
 	uint64_t linked_ns;                   /* since when somebody does again */
 	uint64_t committed, failed, verified; /* counts, for status */
 };
