@@ -86,6 +86,13 @@ struct coord_brought {
 
 enum { COORD_LEFT_OUT = 32 }; /* a capture may take as many steps */
 
+/* A save that is refused wherever it comes from. */
+struct coord_left_out {
+	struct step_id id; /* epoch 0: unused */
+	int rc;
+	const char *why;
+};
+
 struct coord_copy {
 	struct step_id id;    /* that the nodes were ordered to copy last; epoch 0: none */
 	uint32_t held, ended; /* ranks of the nodes that have said so */
@@ -153,11 +160,11 @@ struct coord {
 	struct straggling straggling;
 	struct step_id replicated; /* the newest that was shown so; epoch 0: none */
 	struct step_id deviated;   /* the first in which replicas differed, since the epoch began; epoch 0: none */
-	struct step_id left_out[COORD_LEFT_OUT]; /* by some rank; a ring; epoch 0: unused */
-	unsigned nleft_out;                      /* ever */
-	int undivided_rc;                        /* what nodes hold alike cannot be divided: 0, or why */
-	struct err undivided;                    /* in words */
-	struct list saves;                       /* struct coord_save, by (epoch, step) */
+	struct coord_left_out left_out[COORD_LEFT_OUT]; /* a ring */
+	unsigned nleft_out;                             /* ever */
+	int undivided_rc;                               /* what nodes hold alike cannot be divided: 0, or why */
+	struct err undivided;                           /* in words */
+	struct list saves;                              /* struct coord_save, by (epoch, step) */
 };
 
 /* coordinator/states.c: the only places where these change; another transition than those of its tables is a defect. */
@@ -288,8 +295,11 @@ void coord_tell_other_gap(struct coord *c);
 void coord_add_why(char *why, const char *text);
 struct coord_survey coord_held_of(const struct coord_restore *r);
 
-/* coordinator/save/skipped_saves.c: some rank has no part of it, and never will. */
-bool coord_was_left_out(const struct coord *c, struct step_id id);
+/* coordinator/save/skipped_saves.c: some rank has no part of it and never will, or nobody here can remember it. NULL: none
+ * of the last few. */
+const struct coord_left_out *coord_was_left_out(const struct coord *c, struct step_id id);
+/* Nothing is known of it. All nodes are told, and who comes with it later, too. why: stays. */
+void coord_leave_out(struct coord *c, struct step_id id, int rc, const char *why);
 
 /* coordinator/save/manifest.c */
 /* parts: by node; those without a name have none. */

@@ -64,6 +64,15 @@ void coord_save_recall(struct coord *c, struct step_id id, bool captured)
 		s->shown = LEVEL_CAPTURED;
 }
 
+/* Who is not answered would wait for as long as the job lasts. */
+static struct coord_save *make_or_refuse(struct coord *c, struct step_id id)
+{
+	struct coord_save *s = find_or_make(c, id);
+	if (!s)
+		coord_leave_out(c, id, -ENOMEM, "the coordinator has no memory to follow this save");
+	return s;
+}
+
 /* While not all nodes have come to a coordinator that takes over nothing counts (coordinator/resume.c). Else what is
  * ordered to those who are there fails as soon as the next one joins, and what a node has told the last coordinator alone
  * looks skipped. */
@@ -72,14 +81,14 @@ struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, stru
 	if (!coord_current(c, from) || c->resuming)
 		return NULL;
 	struct coord_save *s = coord_save_find(c, id);
-	bool left_out = !s && coord_was_left_out(c, id);
+	const struct coord_left_out *left_out = s ? NULL : coord_was_left_out(c, id);
 	c->used = c->epoch;
 	if (!left_out && !(s && s->failed))
-		return s ? s : find_or_make(c, id);
+		return s ? s : make_or_refuse(c, id);
 	/* Else it has nothing there, or has been told what to do with it. */
 	bool written = s && s->place == PLACE_DROPPED;
-	coord_order_failure(c, from.node, PEER_FAIL, id, false, -ECANCELED,
-			    left_out ? "a rank of another node had no free slot for this step" : FAILED_ELSEWHERE);
+	coord_order_failure(c, from.node, PEER_FAIL, id, false, left_out ? left_out->rc : -ECANCELED,
+			    left_out ? left_out->why : FAILED_ELSEWHERE);
 	if (!written)
 		coord_order_clear(c, from.node, id, true);
 	return NULL;
@@ -406,7 +415,7 @@ void coord_prepared(struct coord *c, struct coord_from from, struct step_id id, 
 void coord_failed(struct coord *c, struct coord_from from, struct step_id id, bool storage, int rc, const char *text)
 {
 	struct list *after;
-	struct coord_save *s = coord_current(c, from) ? find_or_make(c, id) : find(c, id, &after);
+	struct coord_save *s = coord_current(c, from) ? make_or_refuse(c, id) : find(c, id, &after);
 	if (from.epoch != c->epoch && !(s && (s->place == PLACE_MAKING || s->place == PLACE_MADE)))
 		return; /* else: it has refused to write it, and may know nothing of it any more */
 	if (!s || s->place == PLACE_SEALING)
