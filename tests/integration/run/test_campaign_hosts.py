@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 
-from launcher import CKPT, ENVIRONMENT, top
+from launcher import CKPT, ENVIRONMENT, PACED, top
 from remote_shell import RemoteShell
 from tap import DEADLINE, Cases, equal, expect, has, until
 
@@ -38,7 +38,7 @@ class Hosts(RemoteShell):
         file = top / f"{folder}.campaign"
         file.write_text(text)
         return subprocess.Popen([CKPT, "campaign", "--json", "--dir", top / folder, "--nodes", nodes or self.nodes(), "--remote-shell", self.shell,
-                                 *options, file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, text=True)
+                                 *options, file, *PACED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, text=True)
 
     def run(self, text, folder, *options, code=OK, nodes=None):
         return ended(self.start(text, folder, *options, nodes=nodes), code)

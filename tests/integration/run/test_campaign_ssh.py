@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import sshd
-from launcher import CKPT, ENVIRONMENT, top
+from launcher import CKPT, ENVIRONMENT, PACED, top
 from loopback_cluster import loopback_cluster
 from tap import DEADLINE, Cases, equal, expect, has, until
 
@@ -32,7 +32,7 @@ def host_pair():
 def start(hosts, text, name, *options):
     file = top / f"{name}.campaign"
     file.write_text(text)
-    return subprocess.Popen([CKPT, "campaign", "--json", "--dir", top / name, "--nodes", hosts.nodes(), *options, file], stdin=subprocess.DEVNULL,
+    return subprocess.Popen([CKPT, "campaign", "--json", "--dir", top / name, "--nodes", hosts.nodes(), *options, file, *PACED], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=hosts.environment(ENVIRONMENT), text=True, start_new_session=True)
 
 
