@@ -5,8 +5,8 @@ Three protocols, by what the test prints:
   TAP         "ok N - name", "not ok N - name", "ok N - name # SKIP reason" on stdout; each line is a case
   exit code   anything else is one case: 0 passed, 77 skipped (the last line is the reason), else failed
 
-Tests run side by side, in two lanes for each core, four at most, since they wait for a good part of their time. Those that say that
-they need long ("timeout: SECONDS" near their top) begin first, so that no lane is left with one at the end; one that says "alone: WHY" runs after
+Tests run side by side, in two lanes for each core, four at most, since they wait for a good part of their time, and in more while the
+processors wait (tests/lanes.py). Those that say that they need long ("timeout: SECONDS" near their top) begin first, so that no lane is left with one at the end; one that says "alone: WHY" runs after
 the others, by itself.
 A sanitizer report, a fault in the kernel's log, a process or (by a unit program) a file left behind, a skip without a reason and a test that ran
 nothing are failures."""
@@ -26,6 +26,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from lanes import Lanes
 
 SKIP_CODE = 77
 NOT_CHOSEN = "test was skipped"  # by Criterion
@@ -408,8 +410,10 @@ def faults(root, log):
             yield Case(found.group(1), "FAIL", line)
 
 
-def become_subreaper():
-    """Of what a test leaves behind its own lane hears, and no other."""
+def begin_worker(shared):
+    """Of what a test leaves behind its own worker hears, and no other."""
+    global lanes
+    lanes = shared
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -420,9 +424,10 @@ def busy_seconds():
 
 
 def run_timed(root, test, prefix):
-    begin, busy = time.monotonic(), busy_seconds()
-    cases, details = run(root, test, prefix)
-    return test, cases, details, time.monotonic() - begin, busy_seconds() - busy
+    with lanes.entered():
+        begin, busy = time.monotonic(), busy_seconds()
+        cases, details = run(root, test, prefix)
+        return test, cases, details, time.monotonic() - begin, busy_seconds() - busy
 
 
 def names_of(test):
@@ -446,7 +451,8 @@ def run_all(root, tests, prefix, count):
         chosen = sorted((test for test in tests if test.alone == alone), key=lambda test: -test.timeout)
         if not chosen:
             continue
-        with concurrent.futures.ProcessPoolExecutor(1 if alone else count, context, become_subreaper) as pool:
+        side = 1 if alone else count
+        with concurrent.futures.ProcessPoolExecutor(2 * side, context, begin_worker, (Lanes(side, context),)) as pool:
             for done in concurrent.futures.as_completed([submit(pool, test) for test in chosen]):
                 yield done.result()
 
@@ -454,7 +460,7 @@ def run_all(root, tests, prefix, count):
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests.")
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
-    parser.add_argument("--lanes", type=int, default=min(4, 2 * len(os.sched_getaffinity(0))), help="tests that run side by side (%(default)s)")
+    parser.add_argument("--lanes", type=int, default=min(4, 2 * len(os.sched_getaffinity(0))), help="tests that run side by side (%(default)s), where the processors are busy")
     parser.add_argument("wanted", nargs="*", metavar="SUITE[/NAME]", default=list(SUITES))
     args = parser.parse_args()
     root, started = args.root.resolve(), time.monotonic()
