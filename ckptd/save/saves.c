@@ -121,7 +121,7 @@ static void take_slot(struct saves *saves, uint32_t index, const struct saved_ra
 	int rc = find_or_make(saves, id, &snap);
 	if (!rc)
 		rc = snap->state == SNAPSHOT_OPEN ? snapshot_add(snap, index, mem, slot, orphan) : -ESTALE;
-	if (rc)
+	if (rc && rc != -ENOMEM) /* then it is looked at again, at the next tick */
 		discard_slot(mem, slot, orphan);
 }
 

@@ -1,5 +1,5 @@
-"""The n-th allocation fails: in the daemon at its start, while ranks register and join, during a save, during a restore from storage; in
-a rank during all its calls; in the command line during verify and restore. Nobody crashes or hangs; who cannot go on says so; what was
+"""The n-th allocation fails: in the daemon at its start, while ranks register and join, during a save, also over two nodes, during a restore from
+storage; in a rank during all its calls; in the command line during verify and restore. Nobody crashes or hangs; who cannot go on says so; what was
 acknowledged stays, and the next save works. For every n in a save; in the others nightly, otherwise for a sample that CKPT_SEED
 chooses."""
 
@@ -13,14 +13,16 @@ import tempfile
 
 import single_node
 from single_node import BIN, DEADLINE, NIGHTLY, Cases, expect
-from scripted_ranks import DURABLE, LATEST, STORAGE, Puppet, all_must, each, gather, save
 from failing_allocation import Starved, preloaded
+from loopback_cluster import loopback_cluster
+from scripted_ranks import DURABLE, LATEST, STORAGE, VERIFIED, Puppet, all_must, each, gather, save
 
 WORLD = 2
 SAMPLE = 12  # allocations of each kind that fail, unless it is night
 PATIENCE = 5000  # ms: a rank whose peer was refused waits in vain
 ATTEMPTS = 5
-LEAVING = (-3, -107, -116, -32, -104)  # -ESRCH -ENOTCONN -ESTALE -EPIPE -ECONNRESET: join again
+LEAVING = (-3, -19, -107, -116, -32, -104)  # -ESRCH -ENODEV -ENOTCONN -ESTALE -EPIPE -ECONNRESET: join again
+LATE = -110  # -ETIMEDOUT
 
 
 def chosen(total, choose, most=SAMPLE):
@@ -58,6 +60,13 @@ def try_save(ranks, step, patience=PATIENCE):
             break
     each(ranks, "drop", 0)
     return [answer for answer in answers if answer.code < 0]
+
+
+def told_save(ranks, step):
+    """Whatever becomes of it, the ranks hear of it: nobody waits until the next one begins."""
+    refused = try_save(ranks, step, DEADLINE * 1000)
+    expect(all(answer.code != LATE for answer in refused), "nobody says what has become of it:", *refused)
+    return refused
 
 
 def works(d, ranks, step):
@@ -103,8 +112,35 @@ def crowd(d, control, choose, prepare, act, most=SAMPLE):
 
 def daemon_save(choose):
     with single_node.daemon() as d:
-        tally = crowd(d, Starved(d.top / "control" / "starve"), choose, lambda *_: None, try_save, most=1000)
+        tally = crowd(d, Starved(d.top / "control" / "starve"), choose, lambda *_: None, told_save, most=1000)
         print(f"# a save in ckptd: {tally}")
+
+
+def nodes_save(choose):
+    """In the daemon that coordinates, and in the other one. What cannot be sent costs a session, and so an epoch at most."""
+    for starved in "ab":
+        top, tally = pathlib.Path(tempfile.mkdtemp()), Tally()
+        control, where = Starved(top / "control" / "starve"), ("--store", top / "store")
+        with loopback_cluster("ab", {starved: control.environment()}, a=where, b=where) as daemons:
+            for d in daemons.values():
+                d.store = top / "store"
+            ranks = [Puppet(d, number, len(daemons), local=1) for number, d in enumerate(daemons.values())]
+            gather(ranks)
+            save(ranks, 1, 1)
+            control.arm(0)
+            save(ranks, 2, 2, level=VERIFIED)
+            step = 10
+            for n in chosen(control.count, choose):
+                control.arm(n)
+                refused = told_save(ranks, step)
+                tally.armed += 1
+                tally.failed += control.failed
+                tally.told += bool(refused)
+                control.disarm()
+                works(daemons[starved], ranks, step + 1)
+                step += 10
+            daemons[starved].verify_all()
+        print(f"# a save over two nodes, in {starved}: {tally}")
 
 
 def daemon_restore(choose):
@@ -286,6 +322,7 @@ def main():
     cases.run("the daemon: its start", daemon_start, choose)
     cases.run("the daemon: registration", daemon_registration, choose)
     cases.run("the daemon: a save", daemon_save, choose)
+    cases.run("the daemons of two nodes: a save", nodes_save, choose)
     cases.run("the daemon: a restore from storage", daemon_restore, choose)
     cases.run("a rank: all its calls", rank_life, choose)
     cases.run("ckpt verify", command, choose, "ckpt verify", "verify", "--repo", "{store}", "--all", "--read-data")
