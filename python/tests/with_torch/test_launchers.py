@@ -75,11 +75,12 @@ def test_a_rank_that_is_not_replaced_is_done_without(tmp_path):
 
 @pytest.mark.parametrize("victim", [0, 2])
 def test_process_groups_are_made_anew_in_a_smaller_world(tmp_path, victim):
-    """Ranks that end of the loss are started before the world is another one, and would wait in their group for a rank that nobody has."""
+    """Ranks that end of the loss are started before the world is another one, and would wait in their group for a rank that nobody has. A rank may
+    be slow: when another one is at step 7, it has begun step 6, but perhaps had no fence for it, and then step 5 is the last one that all have."""
     said = end(launch([BIN / "ckpt", "run", "-n", 3, "--min-ranks", 2, "--max-restarts", 0, "--job", "grouped", "--store", tmp_path / "store", "--inject",
                        f"kill:rank={victim}@step=7", "--", sys.executable, pathlib.Path(__file__).with_name("grouped.py"), 12]))
     for rank in (0, 1):
-        assert re.search(rf"\[{rank}\] rank {rank} of 2 goes on at step [678]\n", said), said
+        assert re.search(rf"\[{rank}\] rank {rank} of 2 goes on at step [5-8]\n", said), said
 
 
 def ranks_of(service, job):
