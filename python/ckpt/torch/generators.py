@@ -27,7 +27,7 @@ def get() -> dict[str, Any]:
     """What there is, as a document."""
     version, words, gauss = random.getstate()
     state: dict[str, Any] = {"torch": _bytes(torch.get_rng_state()), "python": [version, array.array("I", words).tobytes(), gauss]}
-    if _cuda.is_available() and _cuda.is_initialized():
+    if _cuda.is_initialized():
         state["cuda"] = {"current": int(_cuda.current_device()), "states": [_bytes(_cuda.get_rng_state(i)) for i in range(_cuda.device_count())]}
     if "numpy" in sys.modules:
         import numpy
