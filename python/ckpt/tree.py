@@ -14,6 +14,7 @@ from typing import Any
 
 DEPTH = 64
 TAG = "$"
+_PLAIN = frozenset({type(None), str, bool, int})  # what stands in JSON as it is
 
 
 class TreeError(ValueError):
@@ -79,19 +80,19 @@ def _tagged(c: _Codec, value: Any, path: str, depth: int) -> dict[str, Any]:
 def _mapping(value: Mapping[Any, Any], path: str, depth: int) -> Any:
     if TAG in value or not all(type(k) is str for k in value):
         return _tagged(_by_tag["dict"], value, path, depth)
-    return {k: _encode(v, f"{path}.{k}", depth + 1) for k, v in value.items()}
+    return {k: v if type(v) in _PLAIN else _encode(v, f"{path}.{k}", depth + 1) for k, v in value.items()}
 
 
 def _encode(value: Any, path: str, depth: int) -> Any:
     kind = type(value)
-    if value is None or kind is str or kind is bool or kind is int:
+    if kind in _PLAIN:
         return value
     if depth > DEPTH:
         raise TreeError(f"{path}: deeper than {DEPTH} levels")
     if kind is float:
         return value if math.isfinite(value) else _tagged(_by_tag["float"], value, path, depth)
     if kind is list:
-        return [_encode(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)]
+        return [v if type(v) in _PLAIN else _encode(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)]
     if kind is dict or kind is collections.OrderedDict or kind is collections.defaultdict:
         return _mapping(value, path, depth)
     found = next((_by_kind[k] for k in kind.__mro__ if k in _by_kind), None)

@@ -77,6 +77,7 @@ class Optimizer(Source):
         self._absent: list[str] = []
         self._bare: list[str] = []  # parameters whose state has no tensor
         self._others: list[tuple[str, torch.Tensor]] | None = None  # parameters with state for the document; None: not looked yet
+        self._grouped: tuple[list[int] | None, dict[str, Any]] = None, {}  # how many parameters each group has, and their names
 
     def _name(self, p: torch.Tensor) -> str:
         for m in self.modules:
@@ -92,7 +93,7 @@ class Optimizer(Source):
 
     def entries(self) -> list[Entry]:
         found: list[Entry] = []
-        self._absent, self._bare, self._others = [], [], None
+        self._absent, self._bare, self._others, self._grouped = [], [], None, (None, {})
         for name, p in self._parameters():
             state = self.optimizer.state.get(p, {})
             self._absent += [] if state else [name]
@@ -121,7 +122,10 @@ class Optimizer(Source):
             self._others = [(name, p) for name, p in self._parameters() if self._other(name, p)]
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
         rest = {name: self._other(name, p) for name, p in self._others}
-        return {"groups": groups, "absent": self._absent, "rest": rest, **self._group_names()}
+        sizes = [len(g["params"]) for g in self.optimizer.param_groups]
+        if sizes != self._grouped[0]:
+            self._grouped = sizes, self._group_names()
+        return {"groups": groups, "absent": self._absent, "rest": rest, **self._grouped[1]}
 
     def _group_names(self) -> dict[str, Any]:
         """Which parameters are in which group; in the first one are those that are in no other."""

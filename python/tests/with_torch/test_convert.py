@@ -145,7 +145,7 @@ def groups_of(model, momentum):
 
 @pytest.mark.parametrize("momentum", [0, 0.9])
 def test_each_group_of_an_optimizer_has_its_parameters(tmp_path, momentum):
-    """Also those that have no state, and when the file has been in a store."""
+    """Also those that have no state, when the file has been in a store, and when one has gone over to the next group."""
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Conv1d(3, 2, 1), torch.nn.Linear(2, 2))
     optimizer = groups_of(model, momentum)
@@ -154,6 +154,8 @@ def test_each_group_of_an_optimizer_has_its_parameters(tmp_path, momentum):
         ck.restore()
         sum(p.sum() for p in model.parameters()).backward()
         optimizer.step()
+        ck.save(2)
+        optimizer.param_groups[1]["params"].insert(0, optimizer.param_groups[0]["params"].pop())
         ck.save(3)
     assert run("--repo", tmp_path / "store", "--job", "gpt", "--to", tmp_path / "out.pt") == 0
     assert run(tmp_path / "out.pt", "--repo", tmp_path / "again", "--job", "gpt") == 0
