@@ -13,7 +13,8 @@ memory, restores, writer or tensors; default all. Exit status 1 when a floor is 
     writer     ckpt.torch.dcp_writer.Writer in async_save, against the stock one: blocked                                         floor: 3 times less
     restore    all ranks are killed and started; from the first call until the state is back, against dcp.load of the same, which reads files that
                are in the page cache, and without it. Model and state of the optimizer are made before                          floor: 5 times faster
-    first step the same until a first step is done                                                                                          no floor
+    first step the same until a first step is done; what a restore that takes no time would reach there, by what the step takes of a processor; and
+               what is before the first call: PyTorch is imported, the model and the state of its optimizer are made                      no floor
     memory     growth of ranks and ckptd over SAVES saves, after as many as there are slots and two                             floor: less than 1 MiB
     begin      of N tensors, by ckpt.Session; registration of them                                                                  floors: 1 ms, 1 s
                The same by a Checkpointer, which looks at each address                                                                      no floor
@@ -24,6 +25,7 @@ import signal
 import socket
 import statistics
 import sys
+import time
 
 import node as nodes
 import torch_compare
@@ -190,13 +192,15 @@ def uncached(folder):
 def restored(ranks, node, arm, folder, want):
     """Seconds, of the slowest rank, after a kill of all of them."""
     ranks.kill()
+    began = time.monotonic()
     ranks.start()
+    started = time.monotonic() - began
     if arm == "uncached":
         uncached(folder)
     answers = ranks.tell(f"restore {'ours' if arm == 'ours' else 'stock'} {folder}")
     if [a["digest"] for a in answers] != want:
         raise nodes.Failed(f"{arm}: the state is another one than that which was saved")
-    return {f"{arm} {key}": max(a[key] for a in answers) / 1e9 for key in ("ready", "stepped")}
+    return {f"{arm} started": started} | {f"{arm} {key}": max(a[key] for a in answers) / 1e9 for key in ("made", "ready", "stepped", "busy")}
 
 
 def measure_restores(args, ranks, node):
@@ -206,6 +210,8 @@ def measure_restores(args, ranks, node):
         found = {}
         for arm in arms[i % 3:] + arms[:i % 3]:
             found |= restored(ranks, node, arm, folder, want)
+        for arm in arms:
+            found[f"{arm} bound"] = (found[f"{arm} ready"] + found["ours busy"]) / found["ours busy"]
         rows.append(found)
         if args.verbose:
             print(found, file=sys.stderr, flush=True)
@@ -219,6 +225,10 @@ def report_restores(args, ranks, node):
             f"; {nodes.median([r[f'{arm} ready'] for r in rows])} s, ours {nodes.median([r['ours ready'] for r in rows], digits=3)} s", 1)
         row("  the same to the first step", "", ratios(rows, f"{arm} stepped", "ours stepped"), None,
             f"; {nodes.median([r[f'{arm} stepped'] for r in rows])} s, ours {nodes.median([r['ours stepped'] for r in rows])} s", 1)
+        row("  by a restore that takes no time", "", [r[f"{arm} bound"] for r in rows], None,
+            f"; the step takes {nodes.median([r['ours busy'] for r in rows])} s of a processor", 1)
+    for key, name in (("started", "before the first call: the process begins, PyTorch is imported"), ("made", "  a first step makes the optimizer's state")):
+        row(name, "", [r[f"{arm} {key}"] for r in rows for arm in ("ours", "stock", "uncached")], None, " s", 1)
 
 
 # ---- many tensors

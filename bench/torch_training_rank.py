@@ -5,7 +5,8 @@ of state; a step is a forward pass, a backward pass and a step of the optimizer.
     save ARM STEP       one step with a save, waited for: "done 1"
     memory              KiB of this process, but for files: "kib N"
     keep STEP FOLDER    saves the state as it is, ours and by torch.distributed.checkpoint.save into the folder: "digest N" of the state
-    restore ARM FOLDER  fills a state that was just made, and makes a step: "ready N stepped N" since the call
+    restore ARM FOLDER  fills a state that was just made, and makes a step: "made N", the step that makes the state of the optimizer, then "ready N stepped N"
+                        since the call, and "busy N", what the step takes of a processor
     tensors N           registers N tensors, begins: "register", then the time and the processor time by a Session, both by a Checkpointer, and begins
     quit
 """
@@ -208,7 +209,9 @@ class Rank:
 
     def restore(self, name, folder):
         """The optimizer has made its state before: both want that, and it takes longer than either."""
+        made = now()
         self.step()
+        made = now() - made
         state = None if name == "ours" else self.training.state_dict()
         dist.barrier()
         began = now()
@@ -217,9 +220,10 @@ class Rank:
         else:
             dcp.load(state, storage_reader=dcp.FileSystemReader(folder))
             set_state_dict(self.training.model, self.training.optimizer, model_state_dict=state["model"], optim_state_dict=state[f"optim{self.rank}"])
-        ready, found, again = now() - began, self.training.digest(), now()
+        ready, found = now() - began, self.training.digest()
+        again, busy = now(), time.thread_time_ns()
         self.step()
-        return f"ready {ready} stepped {ready + now() - again} digest {found}"
+        return f"made {made} ready {ready} stepped {ready + now() - again} busy {time.thread_time_ns() - busy} digest {found}"
 
     def tensors(self, count):
         """By the calls of a Session, and by a Checkpointer, which looks at each address before a begin."""
