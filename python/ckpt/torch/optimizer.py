@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -64,6 +65,11 @@ class GroupNames:
         return [[name for name in self._all if name not in elsewhere], *map(list, self._others)]
 
 
+def _alike(groups: Sequence[Sequence[torch.Tensor]], kept: Sequence[Sequence[torch.Tensor]]) -> bool:
+    """The same parameters, in the same order."""
+    return list(map(len, groups)) == list(map(len, kept)) and all(all(map(is_, a, b)) for a, b in zip(groups, kept))
+
+
 class Optimizer(Source):
     """An optimizer of parameters of modules that are sources, too."""
 
@@ -77,7 +83,7 @@ class Optimizer(Source):
         self._absent: list[str] = []
         self._bare: list[str] = []  # parameters whose state has no tensor
         self._others: list[tuple[str, torch.Tensor]] | None = None  # parameters with state for the document; None: not looked yet
-        self._grouped: tuple[list[int] | None, dict[str, Any]] = None, {}  # how many parameters each group has, and their names
+        self._grouped: tuple[list[list[torch.Tensor]], dict[str, Any]] = [], {}  # the parameters of each group, and their names
 
     def _name(self, p: torch.Tensor) -> str:
         for m in self.modules:
@@ -93,7 +99,7 @@ class Optimizer(Source):
 
     def entries(self) -> list[Entry]:
         found: list[Entry] = []
-        self._absent, self._bare, self._others, self._grouped = [], [], None, (None, {})
+        self._absent, self._bare, self._others, self._grouped = [], [], None, ([], {})
         for name, p in self._parameters():
             state = self.optimizer.state.get(p, {})
             self._absent += [] if state else [name]
@@ -122,9 +128,9 @@ class Optimizer(Source):
             self._others = [(name, p) for name, p in self._parameters() if self._other(name, p)]
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.optimizer.param_groups]
         rest = {name: self._other(name, p) for name, p in self._others}
-        sizes = [len(g["params"]) for g in self.optimizer.param_groups]
-        if sizes != self._grouped[0]:
-            self._grouped = sizes, self._group_names()
+        groups_now = [g["params"] for g in self.optimizer.param_groups]
+        if not _alike(groups_now, self._grouped[0]):
+            self._grouped = [[*params] for params in groups_now], self._group_names()
         return {"groups": groups, "absent": self._absent, "rest": rest, **self._grouped[1]}
 
     def _group_names(self) -> dict[str, Any]:
