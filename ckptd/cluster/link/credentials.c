@@ -7,6 +7,7 @@
 #include "cluster/link/vault.h"
 #include "cluster/roster.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -26,6 +27,7 @@ enum {
 	KEY_NAME_BYTES = 8,
 	IDENTITY_MAX = 32 + 2 * KEY_NAME_BYTES + 2 * NAME_NODE_MAX,
 	CHAIN_MAX = 24 << 10, /* bytes of the other's certificates; OpenSSL buys them before it has seen one */
+	PSK_HEADS = 4,        /* the lengths of all identities, and of the first */
 	IDENTITIES_MAX = 2,   /* that are looked for in a call: who belongs to the cluster has one */
 };
 
@@ -41,7 +43,8 @@ struct credentials {
 struct claim {
 	const struct credentials *by;
 	unsigned node;
-	bool known;
+	int claimed; /* by a caller that has not proved it */
+	bool met, known;
 	unsigned identities;         /* that its caller has claimed */
 	unsigned key;                /* of ours, with which we call */
 	char identity[IDENTITY_MAX]; /* of a PSK that we use */
@@ -134,6 +137,28 @@ static int find_psk(SSL *ssl, const unsigned char *identity, size_t len, SSL_SES
 	if (*out)
 		claim->node = (unsigned)caller;
 	return 1;
+}
+
+/* The first of its identities (RFC 8446, 4.2.11). */
+static int claimed_by(const struct credentials *c, SSL *ssl)
+{
+	const unsigned char *offered;
+	size_t len;
+	if (!c->ring || !SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_psk, &offered, &len) || len < PSK_HEADS)
+		return -ENOENT;
+	size_t identity = (size_t)offered[2] << 8 | offered[3];
+	return identity <= len - PSK_HEADS ? find_caller(c, offered + PSK_HEADS, identity) : -ENOENT;
+}
+
+static int meet_caller(SSL *ssl, int *alert, void *arg)
+{
+	struct claim *claim = SSL_get_ex_data(ssl, claim_index);
+	(void)alert, (void)arg;
+	if (claim->met)
+		return SSL_CLIENT_HELLO_SUCCESS;
+	claim->met = true;
+	claim->claimed = claimed_by(claim->by, ssl);
+	return claim->claimed < 0 ? SSL_CLIENT_HELLO_SUCCESS : SSL_CLIENT_HELLO_RETRY;
 }
 
 /* After the handshake's first message a PSK that was found is one whose binder was right. */
@@ -261,6 +286,7 @@ static bool configure(SSL_CTX *ctx)
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	SSL_CTX_set_max_cert_list(ctx, CHAIN_MAX);
 	SSL_CTX_set_info_callback(ctx, note_progress);
+	SSL_CTX_set_client_hello_cb(ctx, meet_caller, NULL);
 	return SSL_CTX_set_session_id_context(ctx, context, sizeof(context)) &&
 	       SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) &&
 	       SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) && SSL_CTX_set_ciphersuites(ctx, CIPHER) &&
@@ -304,7 +330,7 @@ static SSL *new_connection(struct credentials *c, struct claim **out)
 	SSL *ssl = SSL_new(c->ctx);
 	struct claim *claim = ssl ? calloc(1, sizeof(*claim)) : NULL;
 	if (claim && SSL_set_ex_data(ssl, claim_index, claim)) {
-		*claim = (struct claim){.by = c, .node = NOBODY};
+		*claim = (struct claim){.by = c, .node = NOBODY, .claimed = -ENOENT};
 		*out = claim;
 		return ssl;
 	}
@@ -337,6 +363,12 @@ SSL *credentials_answer(struct credentials *c)
 	if (ssl)
 		SSL_set_accept_state(ssl);
 	return ssl;
+}
+
+int credentials_claimed(SSL *ssl)
+{
+	const struct claim *claim = SSL_get_ex_data(ssl, claim_index);
+	return claim->claimed;
 }
 
 bool credentials_proved(SSL *ssl, unsigned node)

@@ -28,6 +28,9 @@ void credentials_free(struct credentials *c);
 SSL *credentials_call(struct credentials *c, unsigned node, unsigned attempt);
 SSL *credentials_answer(struct credentials *c);
 
+/* Of one that was accepted, once its first message is there: the handshake stops before anything is computed, and goes on
+ * when it is called again. Who calls, as it says itself; -ENOENT: it says nothing of the kind, as with certificates. */
+int credentials_claimed(SSL *ssl);
 /* Whether the other end of a connection that is set up has proved to be this node. */
 bool credentials_proved(SSL *ssl, unsigned node);
 /* Whether the other end has said something that only the cluster can say, but may have recorded: it is more than a stranger. */

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -28,8 +27,7 @@ static int length(const uint8_t head[HEADS])
 	return head[0] == HANDSHAKE && head[5] == CLIENT_HELLO && whole ? (int)(RECORD_HEAD + record) : -EACCES;
 }
 
-/* The kernel tells of the end only behind the bytes before it. */
-static bool is_cut(int fd)
+bool first_flight_is_cut(int fd)
 {
 	struct tcp_info info = {.tcpi_state = 0};
 	socklen_t len = sizeof(info);
@@ -42,7 +40,7 @@ static int peek(int fd, void *out, int want)
 	ssize_t n = recv(fd, out, (size_t)want, MSG_PEEK | MSG_DONTWAIT);
 	if (n == want)
 		return 1;
-	if (!n || (n < 0 && errno != EAGAIN && errno != EINTR) || is_cut(fd))
+	if (!n || (n < 0 && errno != EAGAIN && errno != EINTR) || first_flight_is_cut(fd))
 		return -ECONNRESET;
 	await_bytes(fd, want);
 	return 0;

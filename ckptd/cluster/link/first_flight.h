@@ -3,11 +3,15 @@
 #ifndef CKPTD_LINK_FIRST_FLIGHT_H
 #define CKPTD_LINK_FIRST_FLIGHT_H
 
+#include <stdbool.h>
+
 enum { FIRST_FLIGHT_MAX = 4096 };
 
 /* Of a connection that was just accepted: it is readable when there is something to look at, and at its end. */
 void first_flight_await(int fd);
 /* 1: it is there, whole, and the connection is as any other again; 0: not yet; -EACCES: it is none of TLS, or not a node's; -ECONNRESET. */
 int first_flight_come(int fd);
+/* Whether the other end has ended it, also where bytes that came before have yet to be read. */
+bool first_flight_is_cut(int fd);
 
 #endif

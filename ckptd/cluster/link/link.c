@@ -41,6 +41,7 @@ static struct link *new_link(int fd, enum link_state state)
 	l->state = state;
 	l->since = clock_now();
 	list_init(&l->list);
+	list_init(&l->waits);
 	return l;
 }
 
@@ -165,7 +166,8 @@ int link_shake(struct link *l, struct credentials *c)
 	l->stuck = why == SSL_ERROR_WANT_WRITE;
 	if (done == 1)
 		return opened(l);
-	if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+	l->met = why == SSL_ERROR_WANT_CLIENT_HELLO_CB;
+	if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE && !l->met)
 		return over(l, why == SSL_ERROR_SSL && !has_left() ? -EACCES : -ECONNRESET);
 	return 0;
 }
@@ -418,5 +420,7 @@ unsigned link_wants(const struct link *l)
 {
 	if (l->state == LINK_CONNECTING)
 		return EPOLLOUT;
+	if (!list_empty(&l->waits))
+		return 0;
 	return EPOLLIN | (l->stuck ? EPOLLOUT : 0);
 }

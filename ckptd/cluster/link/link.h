@@ -37,7 +37,10 @@ struct link {
 	bool caller;        /* ours is the end that called */
 	struct peer *peer;  /* whose it is; NULL: nobody's yet */
 	union address from; /* of one that was accepted */
-	uint64_t since;     /* clock_now() when it was begun */
+	bool met; /* its caller has just said who it is (credentials_claimed()); link_shake() goes on to answer it */
+	struct list waits; /* in peer->waiting: it is not answered for now, and nothing is heard of it */
+	bool answers;      /* it is counted in peer->answered */
+	uint64_t since;    /* clock_now() when it was begun */
 	SSL *ssl;
 	uint64_t records; /* sent with the present key */
 	uint64_t reads;   /* that brought something, and messages of TLS's own since it is open */
@@ -60,7 +63,7 @@ struct link *link_accept(int fd, const union address *from);
 void link_close(struct link *l);
 void link_free(struct link *l);
 
-/* Goes on with connecting and the handshake: 1: it is open, 0: not yet, -errno: it failed (-EACCES: who the other end
+/* Goes on with connecting and the handshake: 1: it is open, 0: not yet, or it was met just now, -errno: it failed (-EACCES: who the other end
  * says it is). c: for one that was accepted. */
 int link_shake(struct link *l, struct credentials *c);
 /* 1: a frame, 0: none yet, -ECONNRESET, -EPROTO (what is no frame; too much of what TLS says beside them). */
@@ -95,7 +98,7 @@ int link_put(struct link *l, const void *bytes, size_t len);
 int link_get(struct link *l, void *out, size_t len);
 int link_push(struct link *l);
 
-/* EPOLLIN, EPOLLOUT: what it waits for. */
+/* EPOLLIN, EPOLLOUT: what it waits for; 0: nothing. */
 unsigned link_wants(const struct link *l);
 
 #endif

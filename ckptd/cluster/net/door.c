@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/link/first_flight.h"
 
 #include <errno.h>
 #include <string.h>
@@ -31,10 +32,25 @@ int door_open(struct net *net, struct err *err)
 	return 0;
 }
 
+/* The node that says it is the caller, which it need not have proved; NULL: none is known. */
+static struct peer *claimed_peer(struct net *net, const struct link *l)
+{
+	int node = l->ssl ? credentials_claimed(l->ssl) : -ENOENT;
+	return node < 0 || (unsigned)node == net->self_index ? NULL : &net->peers[node];
+}
+
 static void forget(struct net *net, struct link *l)
 {
+	struct peer *p = claimed_peer(net, l);
 	list_remove(&l->list);
 	net->nstrangers--;
+	list_remove(&l->waits);
+	if (!l->answers)
+		return;
+	l->answers = false;
+	p->answered--;
+	if (!p->id)
+		net_look_soon(p);
 }
 
 static void let_go(struct net *net, struct link *l)
@@ -180,9 +196,65 @@ static void hear(struct net *net, struct link *l)
 		net_bury(net, l);
 }
 
+/* ---- both ends call ---------------------------------------------------------------------------------------------- */
+
+/* Where both ends call, as all nodes do with a coordinator that takes over, they need one handshake. A call that comes while ours counts and is
+ * under way waits before anything is computed for it: it will be called off, or ours comes to nothing. And a node whose call is being answered
+ * is not called (call_due()). */
+static bool wait_for_ours(struct net *net, struct link *l)
+{
+	struct peer *p = claimed_peer(net, l);
+	if (!p || !call_counts(p))
+		return false;
+	list_push(&p->waiting, &l->waits);
+	return true;
+}
+
+static void note_answer(struct net *net, struct link *l)
+{
+	struct peer *p = claimed_peer(net, l);
+	if (!p || l->answers || !credentials_known(l->ssl))
+		return;
+	l->answers = true;
+	p->answered++;
+}
+
+static int shake(struct net *net, struct link *l)
+{
+	int rc = link_shake(l, net->credentials);
+	if (l->met && wait_for_ours(net, l))
+		return 0;
+	if (l->met)
+		rc = link_shake(l, net->credentials);
+	if (rc >= 0)
+		note_answer(net, l);
+	return rc;
+}
+
+/* It has waited for us until now: its time begins, as that of the last who has come. */
+static void answer_now(struct net *net, struct link *l)
+{
+	l->since = clock_now();
+	list_remove(&l->list);
+	list_push(&net->strangers, &l->list);
+	l->stuck = true; /* its first message has been read: it is ready when it can be written */
+	net_watch(net, l);
+}
+
+void door_call_ended(struct peer *p)
+{
+	for (struct list *node; (node = list_pop(&p->waiting));) {
+		struct link *l = list_entry(node, struct link, waits);
+		if (first_flight_is_cut(l->fd))
+			let_go(p->net, l);
+		else
+			answer_now(p->net, l);
+	}
+}
+
 void door_ready(struct net *net, struct link *l)
 {
-	int rc = l->state == LINK_OPEN ? 1 : link_shake(l, net->credentials);
+	int rc = l->state == LINK_OPEN ? 1 : shake(net, l);
 	if (rc == -ECONNRESET)
 		let_go(net, l);
 	else if (rc < 0)
@@ -202,7 +274,7 @@ void door_tick(struct net *net, uint64_t now)
 {
 	list_for_safe(node, &net->strangers) {
 		struct link *l = list_entry(node, struct link, list);
-		if (now >= patience_ends(l))
+		if (list_empty(&l->waits) && now >= patience_ends(l))
 			send_away(net, l);
 	}
 }
@@ -210,6 +282,10 @@ void door_tick(struct net *net, uint64_t now)
 /* They stand in the order in which they came. */
 uint64_t door_due(const struct net *net)
 {
-	const struct list *first = net->strangers.next;
-	return first == &net->strangers ? LIVENESS_NEVER : patience_ends(list_entry(first, struct link, list));
+	list_for(node, &net->strangers) {
+		const struct link *l = list_entry(node, struct link, list);
+		if (list_empty(&l->waits))
+			return patience_ends(l);
+	}
+	return LIVENESS_NEVER;
 }

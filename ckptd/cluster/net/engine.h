@@ -1,7 +1,7 @@
 /* Engine: what the files of net/ share.
  *
  *	net.c      the loop's side: opening, sending, submitting, events       region.c   memory: exposing, withdrawing, registering
- *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session: calls, opening, end
+ *	thread.c   the net's own thread: turns, clock, what is read            peer.c     a session: opening, end; call.c: our calls
  *	door.c, greeting.c   who connects, until it is known who it is (first_flight.c)  copy.c     copies out
  *	post.c     frames out                                                  link.c, credentials.c   TLS
  *	sealed.c, sealer.c   what seals copies in the place of TLS
@@ -206,7 +206,10 @@ struct peer {
 	bool told_silent;     /* as the loop knows it */
 	uint64_t clock_asked; /* the time of day, in this session; 0: it has answered */
 	uint64_t call_at;
-	unsigned failures; /* of calls, since ever: see credentials_call() */
+	unsigned failures;   /* of calls, since ever: see credentials_call() */
+	struct list waiting; /* calls of its at the door that wait for ours to end */
+	unsigned answered;   /* and those that know the key, and are being answered */
+	bool gave_way;       /* our call to one of these, since it last had a link */
 	bool told_roster, told_protocol, told_way, told_registry;
 	uint64_t told_changed; /* session in which it was said that copies are changed on their way */
 	unsigned backoff_ms;
@@ -297,6 +300,8 @@ void door_ready(struct net *net, struct link *l);
 void door_tick(struct net *net, uint64_t now);
 /* When it is to be called; LIVENESS_NEVER: nobody stands there. */
 uint64_t door_due(const struct net *net);
+/* Our call to the peer has come to an end: those of its that have waited are answered, or have been called off. */
+void door_call_ended(struct peer *p);
 
 /* ---- peer.c (thread) */
 void peer_init(struct peer *p, struct net *net, unsigned node);
@@ -314,11 +319,22 @@ void peer_end(struct peer *p, int rc);
 void peer_set_open(struct peer *p, bool open);
 /* With the lock. */
 void peer_set_silent(struct peer *p, bool silent);
-/* The next call is made at once. */
-void peer_call_now(struct peer *p);
+
+/* ---- call.c (thread) */
+/* The next call is made when it is this end's turn, or at once. */
+void call_soon(struct peer *p);
+void call_now(struct peer *p);
 /* Makes the call that is due, or gives up the one that is on its way; then. */
-void peer_call(struct peer *p, uint64_t now);
-uint64_t peer_call_due(const struct peer *p);
+void call_tick(struct peer *p, uint64_t now);
+uint64_t call_due(const struct peer *p);
+/* It can be read or written. Whether it has just been set up. */
+bool call_go_on(struct peer *p);
+/* Nothing came of it: the next one is made later, or the session is over. */
+void call_fail(struct peer *p, int rc);
+/* It is hung up, where it is not NULL: it has been answered, or is wanted no more. */
+void call_end(struct peer *p);
+/* Whether it is under way, and is the one that counts where both ends call. */
+bool call_counts(const struct peer *p);
 
 /* ---- greeting.c (thread) */
 /* Whether a link has proved to be of the node of that name: its peer, else NULL. */

@@ -173,7 +173,7 @@ void park_want(struct peer *p, uint64_t now)
 	if (!park_is(p) || p->parking.wanted)
 		return;
 	parking_want(&p->parking, p->net->timeout, TICK_NS, now);
-	peer_call_now(p);
+	call_now(p);
 	net_look_at(p, now);
 }
 
@@ -202,7 +202,7 @@ static void tick_parked(struct peer *p, uint64_t now)
 	if (parking_is_lost(&p->parking, now))
 		peer_end(p, -ETIMEDOUT);
 	else if (p->parking.wanted)
-		peer_call(p, now);
+		call_tick(p, now);
 }
 
 void park_tick(struct peer *p, uint64_t now)

@@ -1,6 +1,7 @@
 /* A session's life: calls until it is there, what it brings, its end. */
 #include "cluster/net/engine.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -8,18 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The lower index calls; the other one only where that does not help. */
-static void call_soon(struct peer *p)
-{
-	p->backoff_ms = BACKOFF_MIN_MS;
-	p->call_at = clock_deadline(p->node > p->net->self_index ? 0 : CALL_LATER_MS * CLOCK_NS_PER_MS);
-}
-
 void peer_init(struct peer *p, struct net *net, unsigned node)
 {
 	struct list *const lists[] = {&p->work,     &p->ready,   &p->letters, &p->fresh, &p->ended,
 				      &p->messages, &p->revokes, &p->asked,   &p->busy,  &p->smalls,
-				      &p->ops,      &p->flying,  &p->parts,   &p->looks};
+				      &p->ops,      &p->flying,  &p->parts,   &p->looks, &p->waiting};
 	const struct roster_node *is = &net->roster->nodes[node];
 	*p = (struct peer){.net = net, .node = node, .known = is->port, .expected = is->incarnation};
 	memcpy(p->name, is->name, sizeof(p->name));
@@ -96,7 +90,7 @@ static void clear(struct peer *p, int rc)
 void peer_end(struct peer *p, int rc)
 {
 	clear(p, rc);
-	hang_up(p, &p->call);
+	call_end(p);
 	call_soon(p);
 	net_look_soon(p);
 }
@@ -104,9 +98,10 @@ void peer_end(struct peer *p, int rc)
 static void take_link(struct peer *p, struct link *l, const struct hello *hello)
 {
 	uint64_t now = clock_now();
-	if (p->call != l)
-		hang_up(p, &p->call);
-	p->call = NULL;
+	if (p->call == l)
+		p->call = NULL;
+	call_end(p);
+	p->gave_way = false;
 	p->link = l;
 	l->peer = p;
 	p->attempt = hello->attempt;
@@ -266,22 +261,6 @@ static void take_frame(struct peer *p, const struct frame *frame)
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
-static void fail_call(struct peer *p, int rc)
-{
-	log_debug("node %s does not answer: %s", p->name, p->call && p->call->why ? p->call->why : err_name(rc));
-	if (rc == -EACCES || rc == -EPROTO)
-		net_refuse(p->net);
-	hang_up(p, &p->call);
-	if (park_is(p) && rc == -ECONNREFUSED) { /* nobody is there */
-		peer_end(p, -ECONNRESET);
-		return;
-	}
-	p->failures++;
-	p->call_at = clock_deadline(p->backoff_ms * CLOCK_NS_PER_MS);
-	net_look_at(p, p->call_at);
-	p->backoff_ms = 2 * p->backoff_ms < BACKOFF_MAX_MS ? 2 * p->backoff_ms : BACKOFF_MAX_MS;
-}
-
 /* The answer to our own hello is one, of the node that we called. */
 static void take_answer(struct peer *p, const struct frame *frame)
 {
@@ -290,7 +269,7 @@ static void take_answer(struct peer *p, const struct frame *frame)
 	if (ok && !is_stale(p, &hello))
 		(park_resumes(p, &hello) ? resume : begin)(p, p->call, &hello);
 	else
-		fail_call(p, -EPROTO);
+		call_fail(p, -EPROTO);
 }
 
 static void take_frames(struct peer *p, struct link *l)
@@ -303,7 +282,7 @@ static void take_frames(struct peer *p, struct link *l)
 		if (l == p->call && rc > 0)
 			take_answer(p, &frame);
 		else if (l == p->call)
-			fail_call(p, rc);
+			call_fail(p, rc);
 		else if (rc > 0)
 			take_frame(p, &frame);
 		else
@@ -316,20 +295,6 @@ static void take_frames(struct peer *p, struct link *l)
 		net_read_again(p->net, l);
 }
 
-/* Whether it is set up. */
-static bool go_on_calling(struct peer *p)
-{
-	int rc = link_shake(p->call, p->net->credentials);
-	if (rc < 0)
-		fail_call(p, rc);
-	else if (!rc)
-		net_watch(p->net, p->call);
-	if (rc <= 0)
-		return false;
-	say_hello(p, p->call, park_is(p));
-	return true;
-}
-
 void peer_ready(struct peer *p, struct link *l)
 {
 	if (l == p->asking.link) {
@@ -340,10 +305,13 @@ void peer_ready(struct peer *p, struct link *l)
 		answering_ready(p);
 		return;
 	}
-	if (l->state != LINK_OPEN && !go_on_calling(p))
-		return;
+	if (l->state != LINK_OPEN) {
+		if (!call_go_on(p))
+			return;
+		say_hello(p, l, park_is(p));
+	}
 	if (l == p->call && link_flush(l)) {
-		fail_call(p, -ECONNRESET);
+		call_fail(p, -ECONNRESET);
 		return;
 	}
 	take_frames(p, l);
@@ -355,37 +323,6 @@ void peer_ready(struct peer *p, struct link *l)
 
 /* ---- the clock --------------------------------------------------------------------------------------------------- */
 
-static void begin_call(struct peer *p)
-{
-	p->call = link_call(p->net->credentials, p->node, p->failures, &p->where);
-	if (!p->call) {
-		fail_call(p, -ENOBUFS);
-		return;
-	}
-	p->call->peer = p;
-	net_watch(p->net, p->call);
-}
-
-/* A call that is on its way is given up, or the next one is due. */
-uint64_t peer_call_due(const struct peer *p)
-{
-	return p->call ? p->call->since + max_u64(p->net->timeout, CALL_MS * CLOCK_NS_PER_MS) : p->call_at;
-}
-
-void peer_call(struct peer *p, uint64_t now)
-{
-	if (p->call && now >= peer_call_due(p))
-		fail_call(p, -ETIMEDOUT);
-	if (!p->call && now >= peer_call_due(p))
-		begin_call(p);
-}
-
-void peer_call_now(struct peer *p)
-{
-	p->backoff_ms = BACKOFF_MIN_MS;
-	p->call_at = 0;
-}
-
 static bool is_copying(const struct peer *p)
 {
 	return !list_empty(&p->ops) || !list_empty(&p->flying) || p->nparts || (p->asking.link && !p->asking.ready);
@@ -396,7 +333,7 @@ void peer_tick(struct peer *p, uint64_t now)
 	if (!p->known)
 		return;
 	if (!p->id) {
-		peer_call(p, now);
+		call_tick(p, now);
 		return;
 	}
 	copy_tick(p, now);
@@ -413,7 +350,7 @@ uint64_t peer_due(const struct peer *p, uint64_t now)
 	if (!p->known)
 		return LIVENESS_NEVER;
 	if (!p->id)
-		return peer_call_due(p);
+		return call_due(p);
 	if (is_copying(p))
 		return now;
 	return min_u64(park_due(p, now), p->link ? liveness_due(&p->liveness, now) : LIVENESS_NEVER);

@@ -47,7 +47,11 @@ void net_watch(struct net *net, struct link *l)
 {
 	struct epoll_event event = {.events = link_wants(l), .data.ptr = l};
 	if (l->events != event.events)
-		epoll_ctl(net->epoll, l->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, l->fd, &event);
+		epoll_ctl(net->epoll,
+			  !l->events     ? EPOLL_CTL_ADD
+			  : event.events ? EPOLL_CTL_MOD
+					 : EPOLL_CTL_DEL,
+			  l->fd, &event);
 	l->events = event.events;
 }
 

@@ -61,6 +61,13 @@ struct two {
 	struct bytes first, last; /* flights of the caller */
 };
 
+/* It stops once, where it knows who says to call. */
+static void take_call(SSL *answer)
+{
+	if (SSL_do_handshake(answer) < 0 && SSL_want_client_hello_cb(answer))
+		SSL_do_handshake(answer);
+}
+
 static struct two meet(struct credentials *a, struct credentials *b)
 {
 	struct two t = {.call = alone(credentials_call(a, B, 0)), .answer = alone(credentials_answer(b))};
@@ -68,7 +75,7 @@ static struct two meet(struct credentials *a, struct credentials *b)
 	SSL_do_handshake(t.call);
 	t.first = said_by(t.call);
 	hear(t.answer, &t.first);
-	SSL_do_handshake(t.answer);
+	take_call(t.answer);
 	answer = said_by(t.answer);
 	hear(t.call, &answer);
 	cr_assert_eq(SSL_do_handshake(t.call), 1);
@@ -113,7 +120,7 @@ Test(forgeries, no_call_opens_a_connection)
 		if (n % 3)
 			change(&first);
 		hear(ssl, &first);
-		SSL_do_handshake(ssl);
+		take_call(ssl);
 		cr_assert(n % 3 == 0 || !credentials_known(ssl), "a call that was changed, try %u", n);
 		hear(ssl, &t.last);
 		hear(ssl, &frames[n % FRAMES]);

@@ -176,6 +176,12 @@ Test(link, who_has_not_proved_who_it_is_costs_no_buffers)
 	while (p.answer->state == LINK_STRANGER && clock_now() < deadline)
 		cr_assert_eq(link_shake(p.answer, p.callee), 0);
 	cr_expect_eq(p.answer->state, LINK_SHAKING);
+	cr_expect(p.answer->met, "nothing is computed before the caller is known");
+	cr_expect_eq(credentials_claimed(p.answer->ssl), A);
+	cr_expect_not(credentials_known(p.answer->ssl));
+	cr_assert_eq(link_shake(p.answer, p.callee), 0);
+	cr_expect_not(p.answer->met);
+	cr_expect(credentials_known(p.answer->ssl));
 	cr_expect_null(p.answer->in);
 	cr_expect_null(p.answer->out);
 	end_pair(&p);
