@@ -28,7 +28,7 @@ void *vault_pages(size_t size)
 
 void vault_give_back(void *pages, size_t size)
 {
-	OPENSSL_cleanse(pages, size);
+	explicit_bzero(pages, size);
 	munmap(pages, size);
 }
 
@@ -43,7 +43,7 @@ bool vault_open(void)
 
 /* Blocks of 32, 48, 64, 96, 128, … bytes: of those of a connection that is being set up, two are a little larger than a power of two. What is
  * larger than all has pages of its own. A block that was given back serves the next of its size. */
-enum { SIZES = 23, CHUNK = 256 << 10, OWN_PAGES = SIZES };
+enum { SIZES = 23, CHUNK = 256 << 10, OWN_PAGES = SIZES, KEPT_BYTES = 4 << 10 /* of each size */ };
 
 struct block {
 	_Alignas(16) uint32_t size; /* which, with this head; OWN_PAGES */
@@ -57,6 +57,7 @@ struct spare {
 static struct {
 	pthread_mutex_t lock;
 	bool open;
+	pthread_key_t key;
 	uint8_t *chunk, *end; /* what is left of the newest */
 	struct spare *spare[SIZES];
 } vault = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -66,12 +67,14 @@ static uint64_t bytes_of(uint32_t size)
 	return (uint64_t)(2 + size % 2) << (4 + size / 2);
 }
 
+/* The least that has so many. */
 static uint32_t size_for(uint64_t bytes)
 {
-	uint32_t size = 0;
-	while (size < SIZES && bytes_of(size) < bytes)
-		size++;
-	return size; /* OWN_PAGES comes after the last */
+	if (bytes <= bytes_of(0))
+		return 0;
+	uint32_t top = 63 - (uint32_t)__builtin_clzll(bytes - 1), half = (bytes - 1) >> (top - 1) & 1;
+	uint32_t size = 2 * (top - 5) + half + 1;
+	return size < SIZES ? size : OWN_PAGES;
 }
 
 /* What is left of the former chunk is lost: less than a block, once in a chunk. */
@@ -89,7 +92,7 @@ static struct block *carve(uint64_t bytes)
 	return block;
 }
 
-static struct block *take(uint32_t size)
+static struct block *take_shared(uint32_t size)
 {
 	LOCK_SCOPE(&vault.lock);
 	struct spare *spare = vault.spare[size];
@@ -97,6 +100,56 @@ static struct block *take(uint32_t size)
 		return carve(bytes_of(size));
 	vault.spare[size] = spare->next;
 	return (struct block *)spare;
+}
+
+static void give_shared(struct spare *spare, uint32_t size)
+{
+	LOCK_SCOPE(&vault.lock);
+	spare->next = vault.spare[size];
+	vault.spare[size] = spare;
+}
+
+/* ---- what a thread keeps ----------------------------------------------------------------------------------------- */
+
+/* A handshake takes and gives back more than a thousand blocks, nearly all of them at once: without the lock that is cheaper. */
+static _Thread_local struct kept {
+	struct spare *spare[SIZES];
+	unsigned n[SIZES];
+	bool noted;
+} kept;
+
+/* At the end of the thread. */
+static void give_up(void *arg)
+{
+	struct kept *k = arg;
+	for (uint32_t size = 0; size < SIZES; size++)
+		for (struct spare *spare; (spare = k->spare[size]);) {
+			k->spare[size] = spare->next;
+			give_shared(spare, size);
+		}
+	*k = (struct kept){.noted = false};
+}
+
+static struct block *take(uint32_t size)
+{
+	struct spare *spare = kept.spare[size];
+	if (!spare)
+		return take_shared(size);
+	kept.spare[size] = spare->next;
+	kept.n[size]--;
+	return (struct block *)spare;
+}
+
+static void put(struct spare *spare, uint32_t size)
+{
+	if (kept.n[size] * bytes_of(size) >= KEPT_BYTES || (!kept.noted && pthread_setspecific(vault.key, &kept))) {
+		give_shared(spare, size);
+		return;
+	}
+	kept.noted = true;
+	spare->next = kept.spare[size];
+	kept.spare[size] = spare;
+	kept.n[size]++;
 }
 
 static void *allocate(size_t bytes, const char *file, int line)
@@ -123,11 +176,8 @@ static void give_back(void *at, const char *file, int line)
 		vault_give_back(block, block->used + sizeof(*block));
 		return;
 	}
-	OPENSSL_cleanse(at, block->used);
-	LOCK_SCOPE(&vault.lock);
-	struct spare *spare = (struct spare *)block;
-	spare->next = vault.spare[size];
-	vault.spare[size] = spare;
+	explicit_bzero(at, block->used); /* OPENSSL_cleanse() writes 8 bytes at a time */
+	put((struct spare *)block, size);
 }
 
 static void *allocate_again(void *at, size_t size, const char *file, int line)
@@ -147,7 +197,8 @@ static void *allocate_again(void *at, size_t size, const char *file, int line)
 bool vault_open(void)
 {
 	LOCK_SCOPE(&vault.lock);
-	vault.open = vault.open || CRYPTO_set_mem_functions(allocate, allocate_again, give_back) == 1;
+	if (!vault.open && !pthread_key_create(&vault.key, give_up))
+		vault.open = CRYPTO_set_mem_functions(allocate, allocate_again, give_back) == 1;
 	return vault.open;
 }
 
