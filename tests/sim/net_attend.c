@@ -66,6 +66,16 @@ static const unsigned *neighbours(struct net *net)
 	return net->neighbours;
 }
 
+void attend_wake_neighbours(struct net *net)
+{
+	if (net->neighbours_at == net_world.changes)
+		return;
+	const unsigned *found = neighbours(net);
+	for (unsigned i = 0; i < NEIGHBOURS; i++)
+		if (found[i] != NEIGHBOUR_NONE)
+			park_wake(*pair(net->self, found[i]));
+}
+
 static void tell_on(struct net *net, unsigned from, enum frame_kind kind, const struct rumour *rumour)
 {
 	const unsigned *found = neighbours(net);
@@ -86,6 +96,7 @@ static void believe(struct net *net, enum frame_kind kind, const struct rumour *
 		liveness_doubt(&of->liveness, rumour->by, now);
 	} else if (kind == FRAME_LOST) {
 		parking_doubt(&of->parking, now + net->self * RUMOUR_SPREAD_MS * CLOCK_NS_PER_MS);
+		park_wake(*pair(net->self, rumour->node));
 	}
 }
 

@@ -7,6 +7,48 @@
 #include "rng.h"
 #include "world.h"
 
+/* ---- who rests ---------------------------------------------------------------------------------------------------- */
+
+/* Nearly all sessions of many nodes are parked. To look at each of them with each poll would take hours, and would find that nothing is to be
+ * done. So a node leaves out those of which that is certain until park_wake(). */
+static bool rests(struct net *net, struct session *s)
+{
+	const struct side *me = side_of(s, net->self), *you = other_of(s, net->self);
+	bool idle = !me->end && !me->parking.wanted && !me->calls && !you->calls && list_empty(&me->ops);
+	return idle && me->parking.look_at == PARKING_NEVER && you->state == SIDE_UP &&
+	       open_between(net->self, you->node);
+}
+
+static void set_awake(struct net *net, unsigned peer, bool awake)
+{
+	uint64_t bit = 1ull << peer % 64, *word = &net->awake[peer / 64];
+	*word = awake ? *word | bit : *word & ~bit;
+}
+
+void park_wake(const struct session *s)
+{
+	for (unsigned i = 0; s && i < 2; i++) {
+		struct net *net = net_world.nets[s->side[i].node];
+		if (net)
+			set_awake(net, s->side[!i].node, true);
+	}
+}
+
+unsigned park_next_awake(const struct net *net, unsigned from)
+{
+	while (from < net_world.n) {
+		uint64_t left = net->awake[from / 64] >> from % 64;
+		if (left)
+			return from + (unsigned)__builtin_ctzll(left) < net_world.n
+				       ? from + (unsigned)__builtin_ctzll(left)
+				       : net_world.n;
+		from += 64 - from % 64;
+	}
+	return net_world.n;
+}
+
+/* ---- to park, and to go on ---------------------------------------------------------------------------------------- */
+
 static bool shows_memory(const struct net *net, unsigned node)
 {
 	list_for(it, &net->regions)
@@ -42,6 +84,7 @@ void park_want(const struct net *net, struct session *s)
 	if (!s->parked || me->parking.wanted)
 		return;
 	parking_want(&me->parking, net->timeout_ns, net->timeout_ns / LOOKS, clock_now());
+	park_wake(s);
 	me->call_due = arrival(net->self, other_of(s, net->self)->node, 0);
 }
 
@@ -49,6 +92,7 @@ static void go_on(struct net *net, struct session *s)
 {
 	struct side *me = side_of(s, net->self), *you = other_of(s, net->self);
 	s->parked = false;
+	park_wake(s);
 	for (unsigned i = 0; i < 2; i++) {
 		struct side *side = &s->side[i];
 		uint64_t due = arrival(s->side[!i].node, side->node, 0);
@@ -73,6 +117,7 @@ static void call(const struct net *net, struct session *s, struct side *me, unsi
 	const struct net *other = net_world.nets[node];
 	if (me->calls || clock_now() < me->call_due || !open_between(net->self, node))
 		return;
+	park_wake(s);
 	if (other && !other->dead)
 		me->calls = true;
 	else if (s->refuses)
@@ -100,5 +145,7 @@ bool park_is_lost(struct net *net, struct session *s)
 	bool lost = !me->end && parking_is_lost(&me->parking, clock_now());
 	if (lost)
 		attend_check_lost(net, s, 2 * max_u64(net->timeout_ns, PARKING_CALL_MS * CLOCK_NS_PER_MS));
+	else if (rests(net, s))
+		set_awake(net, node, false);
 	return lost;
 }

@@ -83,6 +83,7 @@ struct net {
 	unsigned
 		neighbours[NEIGHBOURS]; /* as long as there are the sessions that there were at that count of changes */
 	uint64_t neighbours_at;
+	uint64_t awake[(NET_SIM_NODES + 63) / 64]; /* a bit for each peer: it is looked at (net_park.c) */
 	uint64_t timeout_ns;
 	uint64_t polled_ns, stalled_ns;     /* last, and when it was last polled after a pause that others notice */
 	uint64_t heard_last[NET_SIM_NODES]; /* in the session that ended last */
@@ -149,6 +150,8 @@ void stale_hear(struct net *net, unsigned peer, const struct frame *now);
 void stale_forget(void);
 
 /* net_attend.c */
+/* Those that the node looks after are looked at from now on. */
+void attend_wake_neighbours(struct net *net);
 /* A session is there now; a frame has come; a message is on its way. */
 void attend_begin(struct net *net, struct side *me);
 void attend_heard(struct net *net, struct session *s, const struct frame *f);
@@ -169,6 +172,10 @@ void attend_check_lost(const struct net *net, struct session *s, uint64_t within
 /* net_park.c */
 /* The session is parked if both sides can do without its connection. */
 void park_look(struct net *net, struct session *s);
+/* Something has happened to the session, or is to: both nodes look at it. */
+void park_wake(const struct session *s);
+/* The first peer from there on that is looked at; net_world.n: none. */
+unsigned park_next_awake(const struct net *net, unsigned from);
 /* Of one that is parked: the other node is called. */
 void park_want(const struct net *net, struct session *s);
 /* A parked one: whether it goes on, for the other side has called; whether it is over, for that does not answer. */

@@ -90,6 +90,7 @@ void leave(struct net *net, struct session *s, struct list *ops, bool told, int 
 {
 	struct side *me = side_of(s, net->self), *you = other_of(s, net->self);
 	me->state = SIDE_GONE;
+	park_wake(s);
 	net_world.changes++;
 	drop_frames(me);
 	close_regions(net, you->node);
@@ -126,8 +127,10 @@ void connect_to(struct net *net, unsigned peer)
 	if (*at) {
 		/* Who has lost the session asks anew, and so the other learns of it at the latest. */
 		struct side *you = other_of(*at, net->self);
-		if (side_of(*at, net->self)->state == SIDE_GONE && you->state == SIDE_UP && !you->end)
+		if (side_of(*at, net->self)->state == SIDE_GONE && you->state == SIDE_UP && !you->end) {
 			you->end = -ECONNRESET;
+			park_wake(*at);
+		}
 		return;
 	}
 	struct session *s = calloc(1, sizeof(*s));

@@ -136,6 +136,14 @@ static bool side_event(struct net *net, unsigned peer)
 	return true;
 }
 
+static bool event_among(struct net *net, unsigned from, unsigned to)
+{
+	for (unsigned peer = park_next_awake(net, from); peer < to; peer = park_next_awake(net, peer + 1))
+		if (peer != net->self && side_event(net, peer))
+			return true;
+	return false;
+}
+
 static bool one_event(struct net *net)
 {
 	struct list *node = list_pop(&net->ready);
@@ -146,12 +154,8 @@ static bool one_event(struct net *net)
 	}
 	unsigned first = (unsigned)rng_below(world_rng(), NET_SIM_NODES); /* most are not there */
 	first = first < net_world.n ? first : 0;
-	for (unsigned i = 0; i < net_world.n; i++) {
-		unsigned peer = (first + i) % net_world.n;
-		if (peer != net->self && side_event(net, peer))
-			return true;
-	}
-	return false;
+	attend_wake_neighbours(net);
+	return event_among(net, first, net_world.n) || event_among(net, 0, first);
 }
 
 int net_poll(struct net *net)
@@ -159,7 +163,7 @@ int net_poll(struct net *net)
 	int n = 0;
 	SIM_CHECK(!net->dead, "node %u is dead and polls", net->self);
 	attend_polled(net);
-	for (unsigned peer = 0; peer < net_world.n; peer++)
+	for (unsigned peer = park_next_awake(net, 0); peer < net_world.n; peer = park_next_awake(net, peer + 1))
 		if (peer != net->self)
 			connect_to(net, peer);
 	while (n < POLL_MAX && one_event(net))
@@ -185,6 +189,7 @@ int net_member(struct net *net, unsigned node, struct err *err)
 		!net->known[node] || (net->expected[node] && (!other || net->expected[node] != other->incarnation));
 	if (another && me && me->state == SIDE_UP && !me->end)
 		me->end = -ECONNRESET;
+	park_wake(*pair(net->self, node));
 	return 0;
 }
 
@@ -200,6 +205,7 @@ int net_new(const struct net_config *config, const struct net_events *events, st
 	net_world.n = net->self < net_world.n ? net_world.n : net->self + 1;
 	net->timeout_ns = config->peer_timeout_ns;
 	net->incarnation = config->incarnation;
+	memset(net->awake, 0xff, sizeof(net->awake));
 	net->roster = config->roster;
 	for (unsigned i = 0; i < NET_SIM_NODES; i++)
 		learn(net, i);
@@ -341,6 +347,7 @@ void net_drop(struct net *net, unsigned node, int rc)
 	me->dropped = true;
 	if (!me->end)
 		me->end = rc;
+	park_wake(*pair(net->self, node));
 }
 
 int net_expose(struct net *net, unsigned node, void *base, uint64_t size, enum net_access access,
@@ -433,6 +440,7 @@ const struct net_sim_counts *net_sim_counts(void)
 void net_sim_cut(unsigned from, unsigned to, bool cut)
 {
 	net_world.cut[from][to] = cut;
+	park_wake(*pair(from, to));
 }
 
 void net_sim_slow(unsigned from, unsigned to, uint64_t bytes_per_s)
