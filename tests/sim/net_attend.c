@@ -27,7 +27,7 @@ static struct side *with_connection(const struct net *net, unsigned node)
 
 static bool has_session(const void *arg, unsigned node)
 {
-	return up(arg, node);
+	return ((const struct net *)arg)->up[node];
 }
 
 void attend_begin(struct net *net, struct side *me)
@@ -60,15 +60,15 @@ static void spread(struct net *net, enum frame_kind kind, const struct rumour *r
 /* They are asked for with each look at each session. */
 static const unsigned *neighbours(struct net *net)
 {
-	if (net->neighbours_at != net_world.changes)
+	if (net->neighbours_at != net->changes)
 		neighbours_find(net_world.n, net->self, has_session, net, net->neighbours);
-	net->neighbours_at = net_world.changes;
+	net->neighbours_at = net->changes;
 	return net->neighbours;
 }
 
 void attend_wake_neighbours(struct net *net)
 {
-	if (net->neighbours_at == net_world.changes)
+	if (net->neighbours_at == net->changes)
 		return;
 	const unsigned *found = neighbours(net);
 	for (unsigned i = 0; i < NEIGHBOURS; i++)

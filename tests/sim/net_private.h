@@ -82,7 +82,8 @@ struct net {
 	bool dead;
 	unsigned
 		neighbours[NEIGHBOURS]; /* as long as there are the sessions that there were at that count of changes */
-	uint64_t neighbours_at;
+	uint64_t neighbours_at, changes;
+	bool up[NET_SIM_NODES]; /* this side has a session, also one that is parked: to look into each takes long, where there are many */
 	uint64_t awake[(NET_SIM_NODES + 63) / 64]; /* a bit for each peer: it is looked at (net_park.c) */
 	uint64_t timeout_ns;
 	uint64_t polled_ns, stalled_ns;     /* last, and when it was last polled after a pause that others notice */
@@ -121,7 +122,6 @@ struct net_world {
 	bool cut[NET_SIM_NODES][NET_SIM_NODES];
 	uint64_t rate[NET_SIM_NODES][NET_SIM_NODES], busy_ns[NET_SIM_NODES][NET_SIM_NODES];
 	uint64_t numbers;
-	uint64_t changes; /* of who has a session with whom */
 	struct net_faults faults;
 	struct net_stale stale;
 	uint64_t park_ns;

@@ -90,8 +90,9 @@ void leave(struct net *net, struct session *s, struct list *ops, bool told, int 
 {
 	struct side *me = side_of(s, net->self), *you = other_of(s, net->self);
 	me->state = SIDE_GONE;
+	net->up[you->node] = false;
+	net->changes++;
 	park_wake(s);
-	net_world.changes++;
 	drop_frames(me);
 	close_regions(net, you->node);
 	abandon_parts(s, (unsigned)(me - s->side));

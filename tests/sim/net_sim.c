@@ -109,7 +109,8 @@ static bool side_event(struct net *net, unsigned peer)
 		if (me->due > clock_now() || net_world.cut[peer][net->self])
 			return false;
 		me->state = SIDE_UP;
-		net_world.changes++;
+		net->up[peer] = true;
+		net->changes++;
 		net->rumours[peer] = (struct rumours){.lost_at = 0};
 		attend_begin(net, me);
 		attend_tell_all(net, s);
@@ -200,7 +201,7 @@ int net_new(const struct net_config *config, const struct net_events *events, st
 	struct net *net = calloc(1, sizeof(*net));
 	SIM_CHECK(net, "memory");
 	net->self = config->self;
-	net_world.changes++;
+	net->changes = 1;
 	net->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	net_world.n = net->self < net_world.n ? net_world.n : net->self + 1;
 	net->timeout_ns = config->peer_timeout_ns;
