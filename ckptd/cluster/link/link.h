@@ -63,8 +63,8 @@ struct link *link_accept(int fd, const union address *from);
 void link_close(struct link *l);
 void link_free(struct link *l);
 
-/* Goes on with connecting and the handshake: 1: it is open, 0: not yet, or it was met just now, -errno: it failed (-EACCES: who the other end
- * says it is). c: for one that was accepted. */
+/* Goes on with connecting and the handshake: 1: it is open, 0: not yet, or it was met just now, -errno: it failed
+ * (-EACCES: who the other end says it is). c: for one that was accepted. */
 int link_shake(struct link *l, struct credentials *c);
 /* 1: a frame, 0: none yet, -ECONNRESET, -EPROTO (what is no frame; too much of what TLS says beside them). */
 int link_read(struct link *l, struct frame *out);
