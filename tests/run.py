@@ -452,7 +452,8 @@ def run_all(root, tests, prefix, count):
         if not chosen:
             continue
         side = 1 if alone else count
-        with concurrent.futures.ProcessPoolExecutor(2 * side, context, begin_worker, (Lanes(side, context),)) as pool:
+        workers = 2 * side if side > 1 else 1  # of two that wait for the only lane, any may come first
+        with concurrent.futures.ProcessPoolExecutor(workers, context, begin_worker, (Lanes(side, context),)) as pool:
             for done in concurrent.futures.as_completed([submit(pool, test) for test in chosen]):
                 yield done.result()
 
