@@ -1,4 +1,5 @@
-"""A rank of a job on two nodes hangs, and all others wait for it: both nodes name it, with its node, soon, and no other one."""
+"""A rank of a job on two nodes hangs, and all others wait for it: both nodes name it, with its node, soon, and no other one.
+timeout: 900"""
 
 import itertools
 import json

@@ -1,4 +1,5 @@
-"""ckpt campaign: a short one with all that holds, its report held against what it was made from, what is stopped and goes on, and what makes it fail."""
+"""ckpt campaign: a short one with all that holds, its report held against what it was made from, what is stopped and goes on, and what makes it fail.
+timeout: 900"""
 
 import contextlib
 import json

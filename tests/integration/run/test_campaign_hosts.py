@@ -1,5 +1,6 @@
 """ckpt campaign --nodes HOSTS: the nodes are reached by a remote shell, which here runs all on this machine. Faults hit them and all holds; what cannot
-be caused or reached is said before the start; and whatever ends the campaign, nothing of it is left."""
+be caused or reached is said before the start; and whatever ends the campaign, nothing of it is left.
+timeout: 900"""
 
 import contextlib
 import json

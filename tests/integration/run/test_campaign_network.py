@@ -1,5 +1,6 @@
 """ckpt campaign with nodes in networks of their own: cables are pulled, ways and sides are cut, and all holds; what is left of it, and what is said
-where there are no such networks."""
+where there are no such networks.
+timeout: 900"""
 
 import json
 import os

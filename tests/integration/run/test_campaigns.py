@@ -1,4 +1,5 @@
-"""scripts/campaigns: small parts of two campaigns. Its rows are rows of docs/reference/campaigns.md, and what is promised there holds."""
+"""scripts/campaigns: small parts of two campaigns. Its rows are rows of docs/reference/campaigns.md, and what is promised there holds.
+timeout: 900"""
 
 import json
 import pathlib
