@@ -218,10 +218,10 @@ void saves_level(struct saves *saves, struct step_id id, enum level_shown level)
 void saves_fail(struct saves *saves, struct step_id id, bool storage, int rc, const char *text)
 {
 	struct snapshot *s = saves_find(saves, id);
-	if (s && snapshot_is_stored(s))
-		return; /* ranks have been told: nobody takes that back */
 	if (!step_compare(saves->ordered.id, id))
 		saves->ordered.id = (struct step_id){0};
+	if (s && snapshot_is_stored(s))
+		return; /* ranks have been told: nobody takes that back */
 	saves->reporting++;
 	if (s && storage)
 		snapshot_fail_storage(s, rc, "%s", text);
