@@ -70,6 +70,22 @@ Test(coord_left_out, what_all_have_copied_stays)
 		cr_expect(told[n].level == LEVEL_CAPTURED && !told[n].failure);
 }
 
+/* As one that there is no memory to take note of. */
+Test(coord_left_out, what_nobody_can_follow_fails_on_all_nodes_and_for_who_comes_with_it_later)
+{
+	join_all();
+	coord_leave_out(coord, s10, -ENOMEM, "no memory");
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].failure, -ENOMEM);
+		told[n].failure = 0;
+	}
+	coord_ready(coord, from(1), s10);
+	cr_expect_eq(told[1].failure, -ENOMEM);
+	cr_expect_str_eq(told[1].text, "no memory");
+	cr_expect_eq(told[0].failure, 0);
+	cr_expect_eq(place.made, 0);
+}
+
 Test(coord_left_out, what_is_said_in_an_epoch_that_is_over_is_not_heard)
 {
 	struct coord_from old = from(1);
