@@ -37,7 +37,7 @@ enum {
 	TICK_IDLE_MS = 50,
 	TICK_BUSY_MS = 2,
 	TICK_LIMITED_MS = 10,
-	TICK_REST_MS = 500, /* nobody has given it anything to do */
+	TICK_REST_MS = 1000, /* nobody has given it anything to do */
 	JOIN_MS = 60000,
 	CHECK_MS = 2000
 };

@@ -8,17 +8,23 @@ static uint64_t quarter(const struct liveness *l)
 	return l->limit / LIVENESS_ASKS;
 }
 
+/* By so much does who was asked leave the next question to the other one. */
+static uint64_t lead(const struct liveness *l)
+{
+	return min_u64(l->tick, quarter(l) / 4);
+}
+
 static bool wants_to_know(const struct liveness *l, uint64_t now)
 {
 	return l->watched || now < l->used_until;
 }
 
-/* Up to a quarter of the limit has gone by since something was heard: the rest is for the answer. */
-static void begin_asking(struct liveness *l, uint64_t now)
+/* Up to a quarter of the limit has gone by since something was heard, and perhaps the lead: the rest is for the answer. */
+static void begin_asking(struct liveness *l, uint64_t gone, uint64_t now)
 {
 	if (l->asked)
 		return;
-	silence_begin(&l->silence, l->limit - quarter(l), l->tick, now);
+	silence_begin(&l->silence, l->limit - gone, l->tick, now);
 	l->asked = l->say = true;
 }
 
@@ -44,12 +50,12 @@ void liveness_heard(struct liveness *l, bool question, uint64_t now)
 {
 	l->asked = l->say = l->doubted = false;
 	l->ndoubts = 0;
-	l->ask_at = now + quarter(l) - (question ? 0 : min_u64(l->tick, quarter(l) / 4));
+	l->ask_at = now + quarter(l) + (question ? lead(l) : 0);
 }
 
 void liveness_ask(struct liveness *l, uint64_t now)
 {
-	begin_asking(l, now);
+	begin_asking(l, quarter(l), now);
 	l->say = false;
 }
 
@@ -64,7 +70,7 @@ static bool is_new_doubt(const struct liveness *l, unsigned node)
 /* They have waited for a quarter of the limit, each by itself. */
 void liveness_doubt(struct liveness *l, unsigned node, uint64_t now)
 {
-	begin_asking(l, now);
+	begin_asking(l, quarter(l), now);
 	if (!is_new_doubt(l, node))
 		return;
 	l->doubters[l->ndoubts++] = node;
@@ -75,7 +81,7 @@ void liveness_doubt(struct liveness *l, unsigned node, uint64_t now)
 enum liveness_does liveness_look(struct liveness *l, uint64_t now)
 {
 	if (!l->asked && wants_to_know(l, now) && now + quarter(l) / 4 >= l->ask_at)
-		begin_asking(l, now);
+		begin_asking(l, quarter(l) + lead(l), now);
 	if (!l->asked)
 		return LIVENESS_NOTHING;
 	if (l->say) {
