@@ -210,12 +210,14 @@ static void arrived(void *arg, size_t want, uint64_t first, uint64_t count)
 	restore_there(b->work->mems, b->work->nlocal, of->rank, of->first_leaf + first, count);
 }
 
-/* A blob of changing size: as much as was saved of it, digested when it is complete (settle_sized). *n: as it was, if nothing was. */
+/* A blob of changing size: as much as was saved of it, digested when it is complete (settle_sized). *n: as it was, if nothing was. One of
+ * a fixed size is digested as all else is. */
 static int add_sized(struct restore_work *w, const struct checkpoint *ck, const struct entry *entry, struct want *want,
 		     size_t *n)
 {
 	bool any;
-	want->leaves = NULL;
+	if (entry->sized)
+		want->leaves = NULL;
 	int rc = sized_narrow(ck, entry, want, &any, &w->err);
 	*n += !rc && any;
 	return rc;

@@ -18,7 +18,7 @@ LARGE = 300000  # several leaves, so that the ranks share it
 def begin(d, world, most, fixed=False):
     ranks = [Puppet(d, number, world) for number in range(world)]
     all_must(ranks, "open")
-    all_must(ranks, "table", 1200 // world, 0, 6 if fixed else 0)
+    all_must(ranks, "table", 1200 // world, 0, 6 if fixed else 0)  # 6: a blob of 200 bytes beside it
     if most:
         all_must(ranks, "sized", most)
     all_must(ranks, "join")
@@ -89,6 +89,22 @@ for source in ("memory", "storage"):
                         if source == "storage":  # what was restored is in memory now
                             d.stop()
                             d.start()
+
+
+for source in ("memory", "storage"):
+    @cases.case(f"out of {source}, beside a blob of a fixed size")
+    def _(source=source):
+        with single_node.daemon() as d:
+            d.start()
+            ranks = begin(d, 2, LARGE, fixed=True)
+            keep(ranks, 1, 70000, *((STORAGE, DURABLE) if source == "storage" else (MEMORY, CAPTURED)))
+            kill(ranks)
+            if source == "storage":
+                d.stop()
+                d.start()
+            ranks = begin(d, 2, LARGE, fixed=True)
+            comes_back(ranks, 1, 70000, source)
+            kill(ranks)
 
 
 @cases.case("a fixed size is not a changing one")

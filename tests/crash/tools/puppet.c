@@ -33,6 +33,7 @@ struct puppet {
 	ckpt *s;
 	float *data, more;
 	uint8_t blob[200];
+	size_t blob_bytes; /* that are registered of it */
 	size_t elements;
 	uint64_t first; /* of the elements, in the whole tensor */
 	uint32_t mask;  /* which tensors of `each` elements they are of, one after the other; 0: of one tensor */
@@ -75,10 +76,8 @@ static int add_others(struct puppet *p, long long other)
 	t.device = CKPT_HOST;
 	if (other == ONE_MORE)
 		return ckpt_register_tensor(p->s, &t);
-	if (other == SMALL_BLOB || other == LARGE_BLOB)
-		return ckpt_register_blob(p->s, "blob", CKPT_SCOPE_JOB, p->blob,
-					  other == SMALL_BLOB ? 100 : sizeof(p->blob));
-	return 0;
+	p->blob_bytes = other == SMALL_BLOB ? 100 : other == LARGE_BLOB ? sizeof(p->blob) : 0;
+	return p->blob_bytes ? ckpt_register_blob(p->s, "blob", CKPT_SCOPE_JOB, p->blob, p->blob_bytes) : 0;
 }
 
 /* "tree", a blob of changing size of the job. */
@@ -240,17 +239,23 @@ static int do_fill(struct puppet *p, const long long *a)
 {
 	for (size_t i = 0; i < p->elements; i++)
 		p->data[i] = filled(p, a[0], i);
+	memset(p->blob, (int)(a[0] & 0xff), p->blob_bytes);
 	return 0;
 }
 
 static int do_check(struct puppet *p, const long long *a)
 {
-	size_t i = 0;
+	size_t i = 0, k = 0;
 	while (i < p->elements && p->data[i] == filled(p, a[0], i))
 		i++;
-	if (i == p->elements)
+	while (k < p->blob_bytes && p->blob[k] == (a[0] & 0xff))
+		k++;
+	if (i == p->elements && k == p->blob_bytes)
 		return 0;
-	snprintf(p->text, sizeof(p->text), "element %zu is %g", i, (double)p->data[i]);
+	if (i < p->elements)
+		snprintf(p->text, sizeof(p->text), "element %zu is %g", i, (double)p->data[i]);
+	else
+		snprintf(p->text, sizeof(p->text), "byte %zu of the blob is %u", k, p->blob[k]);
 	return -EBADMSG;
 }
 
