@@ -11,7 +11,7 @@ struct lookup {
 	uint32_t rank;
 };
 
-/* The bytes were fsynced before the name was made; whether the name was, the dead have not said. */
+/* What it holds was fsynced before it was named; whether the name was, which stands in the job's directory, the dead have not said. */
 static bool is_there(struct repo *repo, int job, struct step_id id)
 {
 	char name[NAME_DIR_MAX];
@@ -20,7 +20,7 @@ static bool is_there(struct repo *repo, int job, struct step_id id)
 	int dir = disk_open_at(repo->disk, job, name, DISK_DIR);
 	if (dir < 0)
 		return false;
-	bool found = !disk_stat_at(repo->disk, dir, NAME_MANIFEST, &st) && !disk_fsync(repo->disk, dir);
+	bool found = !disk_stat_at(repo->disk, dir, NAME_MANIFEST, &st) && !disk_fsync(repo->disk, job);
 	disk_close_file(repo->disk, dir);
 	return found;
 }

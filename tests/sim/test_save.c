@@ -41,6 +41,30 @@ static void decide(struct node *node, uint64_t seed)
 	node->keep_last = policies[i].keep_last;
 }
 
+static bool unsynced; /* a checkpoint was named, and nothing was fsynced since */
+
+static void look(const struct disk *d, const struct disk_op *op)
+{
+	(void)d;
+	if (op->kind == DISK_RENAME && !strncmp(op->name, NAME_WORK_PREFIX, strlen(NAME_WORK_PREFIX)))
+		unsynced = true;
+	else if (op->kind == DISK_FSYNC)
+		unsynced = false;
+}
+
+/* A daemon dies when it has named a checkpoint, and told nobody. What the next one tells of it holds, although the power is cut soon. */
+static void crash_unsynced(struct node *node)
+{
+	node_kill_daemon(node);
+	node_start(node);
+	for (uint64_t n = rng_below(world_rng(), 150); n; n--)
+		node_event(node);
+	node_power_cut(node);
+	node_check_store(node);
+	node_start(node);
+	node_check_store(node);
+}
+
 static void crash(struct node *node, uint64_t seed, uint64_t event)
 {
 	bool power = rng_chance(world_rng(), 40);
@@ -63,6 +87,8 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 	decide(&node, seed);
 	node.slots += seed % 3; /* a queue needs four */
 	node_start(&node);
+	unsynced = false;
+	disk_sim_watch(look);
 	struct disk_faults faults = {.error = rng_chance(world_rng(), 40) ? 5 : 0,
 				     .no_space = rng_chance(world_rng(), 30) ? 20 : 0,
 				     .link = seed % 4 ? 0 : 300,
@@ -74,6 +100,8 @@ static void run(uint64_t seed, enum disk_lie lie, struct totals *t)
 		node_event(&node);
 		if (rng_below(world_rng(), 500) == 0)
 			crash(&node, seed, i);
+		if (unsynced && node.up && rng_chance(world_rng(), 50))
+			crash_unsynced(&node);
 	}
 	struct disk_faults none = {0};
 	disk_sim_faults(&none);
