@@ -1,6 +1,7 @@
 /* Follow: keeps the mirror up to date. What was changed since the mirror's revision is read page by page; if the mirror then has more than
- * there is, all keys are read, too, and what they lack is gone; then a watch goes on from there. So an outage, a watch that has ended, a
- * compaction and a registry that was restored from an old copy are one case. */
+ * there is, or the registry was away, all keys are read, too, and what they lack is gone; then a watch goes on from there. So an outage, a
+ * watch that has ended, a compaction and a registry that was restored from an old copy are one case. Such a registry may have come to later
+ * revisions than the mirror's since: then its keys are not those of the mirror, and all records are read. */
 #include "registry/registry_private.h"
 
 #include "base/cleanup.h"
@@ -115,10 +116,14 @@ static int apply(struct registry *r, struct answer_record *records, size_t n, st
 	return rc;
 }
 
-static void mark(struct registry *r, const struct answer_page *page)
+/* False: there is a key that the mirror does not have so, although all changes were read. */
+static bool mark(struct registry *r, const struct answer_page *page)
 {
+	bool known = true;
 	for (size_t i = 0; i < page->n; i++)
-		mirror_mark(&r->mirror, page->records[i].key, page->records[i].created, page->records[i].changed);
+		known &= mirror_mark(&r->mirror, page->records[i].key, page->records[i].created,
+				     page->records[i].changed);
+	return known;
 }
 
 static void sweep(struct registry *r)
@@ -198,13 +203,19 @@ static void watch(struct registry *r)
 		rest(r, "no memory to watch the registry");
 }
 
+/* Those who restore a registry take longer than an outage that is not told. */
+static bool wants_keys(const struct registry *r)
+{
+	return r->mirror.n > r->follow.count || (r->follow.since && r->follow.told_away);
+}
+
 static void end_of_pages(struct registry *r)
 {
 	struct follow *f = &r->follow;
 	if (f->state == FOLLOW_KEYS) {
 		sweep(r);
 		watch(r);
-	} else if (r->mirror.n > f->count) {
+	} else if (wants_keys(r)) {
 		mirror_unmark(&r->mirror);
 		read_all(r, FOLLOW_KEYS, 0);
 	} else if (r->mirror.n < f->count) {
@@ -215,6 +226,13 @@ static void end_of_pages(struct registry *r)
 	}
 }
 
+/* What the mirror has is of another registry, or of this one before it was restored. */
+static void begin_anew(struct registry *r)
+{
+	r->follow.revision = 0;
+	begin(r);
+}
+
 /* The first page says of when all of them are. True: they are read from the beginning, since this is not what the mirror is of. */
 static bool is_other(struct registry *r, const struct answer_page *page)
 {
@@ -222,8 +240,7 @@ static bool is_other(struct registry *r, const struct answer_page *page)
 	bool other = f->since && (page->cluster != f->cluster || page->revision < f->revision);
 	f->cluster = page->cluster;
 	if (other) {
-		f->revision = 0;
-		begin(r);
+		begin_anew(r);
 		return true;
 	}
 	f->at = page->revision;
@@ -236,8 +253,10 @@ static void take_page(struct registry *r, struct answer_page *page)
 	struct err why = {{0}};
 	if (!r->follow.at && is_other(r, page))
 		return;
-	if (r->follow.state == FOLLOW_KEYS)
-		mark(r, page);
+	if (r->follow.state == FOLLOW_KEYS && !mark(r, page)) {
+		begin_anew(r);
+		return;
+	}
 	/* Where the last key goes into the mirror, the page must be turned before. */
 	bool turned = page->more && turn_page(r, page);
 	if (r->follow.state == FOLLOW_CHANGES && apply(r, page->records, page->n, &why))

@@ -140,11 +140,13 @@ void mirror_unmark(struct mirror *m)
 	m->round++;
 }
 
-void mirror_mark(struct mirror *m, const char *key, uint64_t created, uint64_t changed)
+bool mirror_mark(struct mirror *m, const char *key, uint64_t created, uint64_t changed)
 {
 	struct mirror_record *record = at_place(m, place_of(m, key), key);
-	if (record && record->created == created && record->changed == changed)
+	bool same = record && record->created == created && record->changed == changed;
+	if (same)
 		record->marked = m->round;
+	return same;
 }
 
 struct mirror_record *mirror_sweep(struct mirror *m, size_t *at)

@@ -28,8 +28,8 @@ void mirror_free(struct mirror *m);
  * The record is marked. */
 struct answer_record;
 int mirror_put(struct mirror *m, struct answer_record *record);
-/* Marks the record if it is there just so. */
-void mirror_mark(struct mirror *m, const char *key, uint64_t created, uint64_t changed);
+/* Marks the record if it is there just so. False: it is not. */
+bool mirror_mark(struct mirror *m, const char *key, uint64_t created, uint64_t changed);
 /* Takes it out; the caller frees it with mirror_record_free(). NULL: it is not there, or is newer. */
 struct mirror_record *mirror_remove(struct mirror *m, const char *key, uint64_t changed);
 void mirror_record_free(struct mirror_record *record);

@@ -243,6 +243,45 @@ def case_an_etcd_that_was_restored_from_an_old_copy():
         a.applied("put changes 3")
 
 
+def restored_and_overtaken(*more):
+    """Before the node is back, the restored registry has come to later revisions than the node knows of; more: keys that others make there."""
+    with etcd() as cluster, contextlib.closing(Gate(cluster.members[0].place)) as gate:
+        member, snapshot = cluster.members[0], cluster.top / "snapshot"
+        with RegistryNode(cluster.url("ckpt", [gate.place])) as a:
+            a.ready()
+            a.applied("put stays 1")
+            a.applied("put changes old")
+            cluster.must("snapshot", "save", snapshot)
+            a.applied("put changes new")
+            a.applied("put later 1")
+            a.take("record", "later")
+            known = cluster.revision()
+            gate.close_door()
+            a.take("away")
+            member.kill()
+            member.restore(snapshot)
+            member.start()
+            until(cluster.healthy, "etcd is healthy")
+            for key in more:
+                cluster.must("put", f"/ckpt/{key}", 1)
+            while cluster.revision() <= known:
+                cluster.must("put", "/elsewhere", 1)
+            a.forget()
+            gate.open_door()
+            a.take("synced")
+            equal(a.list(), sorted(["changes", "stays", *more]), "what stands")
+            equal(a.get("changes"), ("old", False), "what was changed after the copy")
+            a.applied("put changes 3")
+
+
+def case_an_etcd_that_was_restored_and_has_come_further():
+    restored_and_overtaken()
+
+
+def case_an_etcd_that_was_restored_and_has_as_many_records():
+    restored_and_overtaken("other")
+
+
 # ---- three members -----------------------------------------------------------------------------------------------------------------------------------
 
 

@@ -85,9 +85,9 @@ Test(mirror, what_was_not_seen_in_a_round_is_swept)
 	for (const char *k = "abcdef"; *k; k++)
 		put((char[]){*k, 0}, "v", 1, 2);
 	mirror_unmark(&m);
-	mirror_mark(&m, "b", 1, 2);
-	mirror_mark(&m, "c", 1, 3); /* another one of that name */
-	mirror_mark(&m, "x", 1, 2);
+	cr_expect(mirror_mark(&m, "b", 1, 2));
+	cr_expect_not(mirror_mark(&m, "c", 1, 3), "another one of that name");
+	cr_expect_not(mirror_mark(&m, "x", 1, 2));
 	put("e", "v", 1, 2);
 	put("g", "v", 9, 9);
 	for (struct mirror_record *r; (r = mirror_sweep(&m, &at));) {
