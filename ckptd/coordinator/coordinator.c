@@ -401,7 +401,15 @@ void coord_try_enter(struct coord *c)
 		enter(c);
 }
 
-/* Two nodes that both believe to have a rank, or one that has none of the world. */
+bool coord_named_before(const uint32_t *ranks, uint32_t i)
+{
+	for (uint32_t k = 0; k < i; k++)
+		if (ranks[k] == ranks[i])
+			return true;
+	return false;
+}
+
+/* Two nodes that both believe to have a rank, or one that has none of the world, or names one twice: then another one would be nobody's. */
 static bool has_ranks(struct coord *c, uint32_t node, const struct peer_node_ready *m)
 {
 	char text[WIRE_TEXT_MAX] = "";
@@ -411,6 +419,8 @@ static bool has_ranks(struct coord *c, uint32_t node, const struct peer_node_rea
 		uint32_t rank = m->ranks[i];
 		if (rank >= c->world)
 			snprintf(text, sizeof(text), "rank %u of a world of %u", rank, c->world);
+		else if (coord_named_before(m->ranks, i))
+			snprintf(text, sizeof(text), "rank %u is named twice", rank);
 		else if (c->owners[rank] != COORD_NOBODY && c->owners[rank] != node &&
 			 c->nodes[c->owners[rank]].joining)
 			snprintf(text, sizeof(text), "rank %u is on another node, too", rank);

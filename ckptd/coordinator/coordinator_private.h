@@ -208,6 +208,8 @@ void coord_tensors(struct coord *c, struct coord_from from, const struct peer_te
 bool coord_agree(struct coord *c);
 /* The first that is on the node; COORD_NOBODY: none. */
 uint32_t coord_rank_of(const struct coord *c, uint32_t node);
+/* One of those before it is the same. */
+bool coord_named_before(const uint32_t *ranks, uint32_t i);
 /* Once all wait, and nothing is against it. */
 void coord_try_enter(struct coord *c);
 void coord_set_joining(struct coord *c, uint32_t node, bool joining);

@@ -114,12 +114,12 @@ void coord_resume_give_up(struct coord *c, const char *why)
 
 /* ---- who comes --------------------------------------------------------------------------------------------------- */
 
-/* It has the ranks that it had in the epoch, which are nobody else's. */
+/* It has the ranks that it had in the epoch, each of them once, which are nobody else's. */
 static bool was_in(const struct coord *c, struct coord_from from, const struct peer_node_join *m)
 {
 	bool in = peer_names_ranks(m) && from.epoch == c->epoch && m->known <= c->epoch && !m->finished;
 	for (uint32_t i = 0; in && i < m->nranks; i++)
-		in = m->ranks[i] < c->world &&
+		in = m->ranks[i] < c->world && !coord_named_before(m->ranks, i) &&
 		     (c->owners[m->ranks[i]] == COORD_NOBODY || c->owners[m->ranks[i]] == from.node);
 	return in;
 }

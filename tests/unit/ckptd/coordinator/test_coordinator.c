@@ -308,6 +308,20 @@ Test(coord, two_nodes_cannot_have_the_same_rank)
 	cr_expect_eq(told[0].joined, 1);
 }
 
+/* Else a rank of the world would be nobody's when all others have come, and its node is asked for its tensors. */
+Test(coord, a_node_cannot_have_a_rank_twice)
+{
+	struct peer_node_ready m = {.n = EACH, .ranks = {1, 1}, .tensors = {7, 7}};
+	join(0);
+	join(2);
+	coord_joining(coord, from(1), &m);
+	cr_expect_eq(told[1].away, -EINVAL);
+	cr_expect_str_eq(told[1].text, "rank 1 is named twice");
+	cr_expect_eq(told[0].joined, 0);
+	join(1);
+	cr_expect_eq(told[0].joined, 1);
+}
+
 Test(coord, a_report_of_another_epoch_changes_nothing_and_is_counted)
 {
 	join_all();

@@ -202,12 +202,13 @@ Test(resume, what_was_on_storage_before_does_not_fail_in_a_later_epoch)
 
 Test(resume, a_node_that_is_not_in_it_begins_the_next_one)
 {
-	struct peer_node_join changes[] = {at_work(2), at_work(2), at_work(2), at_work(2), at_work(2)};
+	struct peer_node_join changes[] = {at_work(2), at_work(2), at_work(2), at_work(2), at_work(2), at_work(2)};
 	changes[0].in = 0;           /* not all of its ranks are at work */
 	changes[1].in = EPOCH - 1;   /* they are, but where all had been before */
 	changes[2].finished = true;  /* they have ended */
 	changes[3].ranks[1] = 1;     /* another node has that one */
 	changes[4].ranks[1] = WORLD; /* and nobody this one */
+	changes[5].ranks[1] = 2;     /* it has that one already */
 	for (unsigned i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		coord_maker_teardown();
 		take_over();
