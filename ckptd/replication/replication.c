@@ -8,7 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OUTBOX_MAX = 1024, JOBS_MAX = 4096, BYTES_PER_S = 128 << 20 /* of touching and digesting, at the least */ };
+enum {
+	OUTBOX_MAX = 1024,
+	JOBS_MAX = 4096,
+	JOBS_SPARE = 64,        /* of these: for those that come before the next tick */
+	BYTES_PER_S = 128 << 20 /* of touching and digesting, at the least */
+};
 
 struct letter {
 	struct list link;
@@ -99,9 +104,35 @@ struct copied *copied_find(const struct replica *r, const char *name)
 	return NULL;
 }
 
+static bool has_nothing(const struct copied *job)
+{
+	return list_empty(&job->shipments) && list_empty(&job->holdings) && list_empty(&job->servings) &&
+	       list_empty(&job->fetches) && !job->survey;
+}
+
+/* A daemon sees more jobs than it has place for. Those that are over leave an epoch behind, which matters for as long as somebody may
+ * speak in an older one. */
+static void forget_oldest(struct replica *r)
+{
+	struct copied *oldest = NULL;
+	if (r->njobs <= JOBS_MAX - JOBS_SPARE)
+		return;
+	list_for(it, &r->jobs) {
+		struct copied *job = list_entry(it, struct copied, link);
+		if (has_nothing(job) && (!oldest || job->used < oldest->used))
+			oldest = job;
+	}
+	if (!oldest)
+		return;
+	copied_free(oldest);
+	r->njobs--;
+}
+
 struct copied *copied_get(struct replica *r, const char *name)
 {
 	struct copied *job = copied_find(r, name);
+	if (job)
+		job->used = ++r->uses;
 	if (job || r->njobs == JOBS_MAX || !(job = calloc(1, sizeof(*job))))
 		return job;
 	job->reached = calloc(r->config.roster->max, sizeof(*job->reached));
@@ -110,6 +141,7 @@ struct copied *copied_get(struct replica *r, const char *name)
 		return NULL;
 	}
 	r->njobs++;
+	job->used = ++r->uses;
 	snprintf(job->name, sizeof(job->name), "%s", name);
 	job->replica = r;
 	list_init(&job->shipments);
@@ -387,6 +419,7 @@ void replica_tick(struct replica *r)
 {
 	send_letters(r);
 	throttle_pump(&r->throttle);
+	forget_oldest(r);
 	list_for_safe(it, &r->jobs) {
 		struct copied *job = list_entry(it, struct copied, link);
 		hold_tick(job);

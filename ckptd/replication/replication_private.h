@@ -17,6 +17,7 @@ struct copied {
 	struct list link;
 	struct replica *replica;
 	char name[NAME_JOB_MAX];
+	uint64_t used;            /* replica.uses, then */
 	uint32_t epoch;           /* the newest that is known */
 	struct step_id forgotten; /* nobody asks for what is older */
 	bool *reached;            /* nodes that something was offered to */
@@ -28,6 +29,7 @@ struct replica {
 	struct replica_config config;
 	struct list jobs;
 	unsigned njobs;
+	uint64_t uses;      /* of jobs, in order */
 	struct list outbox; /* messages that found the queue full */
 	unsigned noutbox;
 	uint64_t tokens;
