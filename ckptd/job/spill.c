@@ -200,18 +200,14 @@ static int next_holder(const struct spill *r)
 
 static void gather(struct spill *r);
 
+/* It is there until then: one that is over may still wait for the same part. */
 static void fetched(void *arg, const struct replica_fetched *done)
 {
-	const struct jobs *jobs = arg;
-	for (struct spill *r = jobs->spills; r; r = r->next) {
-		if (!r->fetching || r->ids[r->n] != done->rank || strcmp(r->job, done->job) != 0)
-			continue;
-		r->fetching = false;
-		if (done->rc)
-			r->err = done->err;
-		gather(r);
-		return;
-	}
+	struct spill *r = arg;
+	r->fetching = false;
+	if (done->rc)
+		r->err = done->err;
+	gather(r);
 }
 
 /* False: nobody is left to ask. */
@@ -226,7 +222,7 @@ static bool fetch(struct spill *r)
 						   .id = r->order.bring.id,
 						   .from = (unsigned)node,
 						   .done = fetched,
-						   .arg = r->jobs};
+						   .arg = r};
 		r->tried++;
 		int rc = replica_fetch(r->jobs->peers->replica, &what);
 		r->fetching = !rc;

@@ -110,16 +110,21 @@ static void teardown(void)
 
 TestSuite(spill, .init = setup, .fini = teardown);
 
-static void order(enum peer_spill_phase phase)
+static void order_as(struct step_id name, enum peer_spill_phase phase)
 {
 	struct peer_spill o = {
-		.owner = LOST, .phase = phase, .as = as, .maker = MAKER_NUMBER, .bring = {.id = s7, .world = RANKS}};
+		.owner = LOST, .phase = phase, .as = name, .maker = MAKER_NUMBER, .bring = {.id = s7, .world = RANKS}};
 	for (uint32_t r = 0; phase == PEER_SPILL_GATHER && r < RANKS; r++) {
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, SELF};
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, 0};
 		o.bring.holders[o.bring.nholders++] = (struct peer_holder){r, OTHER};
 	}
 	spill_order(&self.jobs, "main", &o);
+}
+
+static void order(enum peer_spill_phase phase)
+{
+	order_as(as, phase);
 }
 
 static void run_until_said(unsigned n)
@@ -302,6 +307,25 @@ Test(spill, of_what_is_given_up_nobody_hears)
 	cr_expect(spills_at_work(&self.jobs), "the fetch goes on");
 	asked[0].done(asked[0].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7});
 	cr_expect_eq(nsaid, 0);
+	expect_over();
+}
+
+Test(spill, what_comes_for_one_of_an_epoch_that_is_over_is_not_for_the_next)
+{
+	const struct step_id next = {as.step, as.epoch + 1};
+	held[1] = false;
+	order(PEER_SPILL_GATHER);
+	order_as(next, PEER_SPILL_GATHER);
+	cr_assert_eq(nasked, 2);
+	asked[0].done(asked[0].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7, .rc = -ESTALE});
+	cr_assert_eq(nasked, 2, "it waits for what it has asked");
+	held[1] = true;
+	asked[1].done(asked[1].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7});
+	run_all();
+	cr_expect_eq(nsaid, 1);
+	cr_expect_eq(said.phase, PEER_SPILL_GATHER, "%s", said.text);
+	cr_expect_eq(said.as.epoch, next.epoch);
+	order_as(next, PEER_SPILL_KEEP);
 	expect_over();
 }
 
