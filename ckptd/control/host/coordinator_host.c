@@ -171,13 +171,33 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	return 0;
 }
 
-static int host_new(struct control *control, const char *job, uint32_t world, bool spread,
-		    const struct coordinator_halt *halt, struct err *err)
+/* All nodes of the job were lost. What was decided is on record: whoever comes goes on as with a daemon that was started again. */
+static bool is_forsaken(const struct coordinator_host *host)
+{
+	return host->spread && !host->deposed && epochs_are_kept(host->control) && !host->record && !host->retry_ns &&
+	       !host->spill_ns && !host->hand_over.until_ns && !host->directories.n && !end_waits(host) &&
+	       !coord_view(host->coord).attending && !membership_plan(host->control, host->job);
+}
+
+static bool has_room(struct control *control)
 {
 	unsigned n = 0;
 	list_for(node, &control->hosts)
 		n++;
-	if (n >= HOSTS_MAX)
+	list_for_safe(node, &control->hosts) {
+		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
+		if (n < HOSTS_MAX || !is_forsaken(host))
+			continue;
+		host_free(host);
+		n--;
+	}
+	return n < HOSTS_MAX;
+}
+
+static int host_new(struct control *control, const char *job, uint32_t world, bool spread,
+		    const struct coordinator_halt *halt, struct err *err)
+{
+	if (!has_room(control))
 		return err_set(err, -EBUSY, "job '%s': %d jobs are coordinated here already", job, HOSTS_MAX);
 	struct coordinator_host *host = calloc(1, sizeof(*host));
 	if (!host)

@@ -1,0 +1,77 @@
+/* Jobs that are coordinated here, and whose nodes are lost: control/host/coordinator_host.c, with a store. */
+#include "control/host/coordinator_host.h"
+
+#include "ckptd/job/participation_maker.h"
+#include "control/control.h"
+#include "runtime/loop.h"
+#include "scratch.h"
+#include "store/read/repo.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+
+enum { JOBS = 256 };
+
+static char store[SCRATCH_MAX];
+
+static void setup(void)
+{
+	participation_maker_setup();
+	struct err err = {{0}};
+	scratch_new(store);
+	cr_assert_eq(repo_create(store, &err), 0, "%s", err.text);
+	here.runtime.config.store = store;
+	cr_assert_eq(loop_new(&here.runtime.loop, &err), 0, "%s", err.text);
+}
+
+static void teardown(void)
+{
+	participation_maker_teardown();
+	loop_free(here.runtime.loop);
+	scratch_remove(store);
+}
+
+TestSuite(coordinator_host, .init = setup, .fini = teardown);
+
+/* All that is on its way is on record. */
+static void settle(void)
+{
+	struct pollfd fd = {.fd = pool_event_fd(here.runtime.pool), .events = POLLIN};
+	while (here.control.records) {
+		cr_assert_eq(poll(&fd, 1, 10000), 1, "nothing is recorded");
+		pool_poll(here.runtime.pool);
+	}
+}
+
+/* The other node has part in a job of this number. */
+static bool takes_part(unsigned number)
+{
+	struct peer_report r = {.type = PEER_NODE_JOIN, .node_join = {.world = 4, .nranks = 2}};
+	snprintf(r.job, sizeof(r.job), "job-%u", number);
+	reports(1, &r);
+	settle();
+	return host_view(&here.control, r.job).attending;
+}
+
+Test(coordinator_host, jobs_whose_nodes_were_lost_do_not_keep_others_out)
+{
+	for (unsigned i = 0; i < JOBS; i++) {
+		cr_assert(takes_part(i), "job %u", i);
+		hosts_node_down(&here.control, 1, -ETIMEDOUT, "it is lost");
+	}
+	cr_expect(host_has(&here.control, "job-0"), "its nodes may come back");
+	cr_expect(takes_part(JOBS));
+	cr_expect_not(host_has(&here.control, "job-0"));
+	cr_expect(takes_part(0), "it comes back all the same");
+	cr_expect_eq(host_view(&here.control, "job-0").epoch, 2, "not in an epoch that was given before");
+}
+
+Test(coordinator_host, jobs_whose_nodes_are_there_stay)
+{
+	for (unsigned i = 0; i < JOBS; i++)
+		cr_assert(takes_part(i), "job %u", i);
+	cr_expect_not(takes_part(JOBS));
+	cr_expect(host_has(&here.control, "job-0"));
+}
