@@ -12,7 +12,10 @@
 #include "format/document/json_in.h"
 #include "format/tensor/names.h"
 
-enum { PLAN_NUMBER_MAX = INT32_MAX };
+enum {
+	PLAN_NUMBER_MAX = INT32_MAX,
+	PLAN_FOLLOWED_MAX = PLAN_NUMBER_MAX / 2, /* that somebody can say to follow: the next ones come after it */
+};
 #define PLAN_NEW UINT32_MAX
 
 struct plan_run {

@@ -1,6 +1,7 @@
 /* Parts of messages between nodes that have a table or a text of their own: of entering, restores, saves, assignments and commands. */
 #include "format/message/peer_parts.h"
 
+#include "format/files/plan_record.h"
 #include "format/tensor/fields.h"
 
 static void node_ready_put(struct wbuf *out, const struct peer_node_ready *m)
@@ -162,6 +163,8 @@ int peer_capacity_check(const struct peer_capacity *m, struct err *err)
 		return peer_bad(PEER_CAPACITY, err, "ranks of the job", m->want);
 	if (m->processes > WIRE_LOCAL_MAX || m->n > m->processes)
 		return peer_bad(PEER_CAPACITY, err, "processes", m->processes);
+	if (m->plan > PLAN_FOLLOWED_MAX)
+		return peer_bad(PEER_CAPACITY, err, "plan", m->plan);
 	if (m->world > m->want || (m->n && !m->plan))
 		return peer_bad(PEER_CAPACITY, err, "world", m->world);
 	for (uint32_t i = 0; i < m->n; i++)

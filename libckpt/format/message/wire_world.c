@@ -1,3 +1,4 @@
+#include "format/files/plan_record.h"
 #include "format/message/wire.h"
 #include "format/tensor/fields.h"
 
@@ -90,6 +91,8 @@ int wire_offer_decode(const void *body, size_t len, struct wire_offer *m, struct
 		return malformed(WIRE_OFFER, "ranks of the job", err);
 	if (m->processes > WIRE_LOCAL_MAX || m->n > m->processes)
 		return malformed(WIRE_OFFER, "processes", err);
+	if (m->plan > PLAN_FOLLOWED_MAX)
+		return malformed(WIRE_OFFER, "plan", err);
 	return distinct(m->ranks, m->n, m->plan ? m->want : 0) ? 0 : malformed(WIRE_OFFER, "ranks", err);
 }
 

@@ -3,6 +3,8 @@
 #include "coord_samples.h"
 #include "said.h"
 
+#include "format/files/plan_record.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +115,9 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r = a_report(PEER_NODE_JOIN);
 	r.node_join.ranks[1] = r.node_join.world;
 	refused(&r, "NODE_JOIN message with rank");
+	r = a_report(PEER_CAPACITY);
+	r.assignment.plan = PLAN_FOLLOWED_MAX + 1; /* else the next plans had numbers that no record can hold */
+	refused(&r, "CAPACITY message with plan 1073741824");
 	r = a_report(PEER_PREPARED);
 	snprintf(r.prepared.part.node.file, sizeof(r.prepared.part.node.file), "node-n2.json");
 	refused(&r, "another file");

@@ -1,5 +1,7 @@
 #include "format/message/wire.h"
 
+#include "format/files/plan_record.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +66,8 @@ Test(wire_world, offer)
 	REFUSED(offer, m);
 	m.ranks[1] = 1;
 	m.plan = 0;
+	REFUSED(offer, m);
+	m.plan = PLAN_FOLLOWED_MAX + 1; /* else the next plans had numbers that no record can hold */
 	REFUSED(offer, m);
 	m = (struct wire_offer){.want = 8, .least = 9, .processes = 3};
 	REFUSED(offer, m);
