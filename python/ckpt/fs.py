@@ -66,9 +66,11 @@ class _File(AbstractBufferedFile):
     def _bytes(self, part: bytes | Tensor) -> bytes:
         if isinstance(part, bytes):
             return part
-        if self._last[0] != part.name:
-            self._last = (part.name, _elements(self._reader, part))
-        return self._last[1]
+        name, data = self._last  # as one: a cache of fsspec may fetch on a thread of its own
+        if name != part.name:
+            data = _elements(self._reader, part)
+            self._last = (part.name, data)
+        return data
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         found = [self._bytes(part)[max(start - first, 0):end - first] for first, last, part in self._parts if first < end and last > start]

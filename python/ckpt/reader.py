@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +102,7 @@ class Reader(_Handle, Mapping[str, Tensor]):
         out = ffi.new("ckpt_reader **")
         _check(lib.ckpt_reader_open(options, out), NoCheckpoint)
         self._handle = ffi.gc(out[0], lib.ckpt_reader_close)
+        self._closing = threading.Lock()  # cffi frees twice if two threads release at once without a GIL
         self.info = _checkpoint(lib.ckpt_reader_info(self._handle))
         self.path = _string(lib.ckpt_reader_path(self._handle))
         count = lib.ckpt_reader_count(self._handle)
@@ -108,7 +110,8 @@ class Reader(_Handle, Mapping[str, Tensor]):
 
     def close(self) -> None:
         """Gives back what it holds. No thread may be reading."""
-        ffi.release(self._handle)
+        with self._closing:
+            ffi.release(self._handle)
 
     def __enter__(self) -> Reader:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import threading
 from typing import Self
 
 from .errors import Busy, Error, StaleEpoch, Superseded, Timeout, WorldChanged
@@ -21,6 +22,7 @@ class Saves:
         self.session, self.policy, self.strict_saves = session, policy, strict_saves
         self._snapshot: Snapshot | None = None
         self._pending: list[Snapshot] = []
+        self._fencing = threading.Lock()
         self._said: set[str] = set()
         self._first = -1
 
@@ -70,10 +72,14 @@ class Saves:
         return True
 
     def fence(self) -> None:
-        """Waits until the state may change. Call it just before it changes; before the step of an optimizer of PyTorch it is called by itself."""
-        snapshot, self._snapshot = self._snapshot, None
-        if snapshot is None:
-            return
+        """Waits until the state may change. Call it just before it changes; before the step of an optimizer of PyTorch it is called by itself. If several
+        threads call it, as where optimizers step within a backward pass on several devices, all of them wait."""
+        with self._fencing:
+            snapshot, self._snapshot = self._snapshot, None
+            if snapshot is not None:
+                self._fence(snapshot)
+
+    def _fence(self, snapshot: Snapshot) -> None:
         try:
             snapshot.fence(self._stream())
         except (StaleEpoch, WorldChanged):

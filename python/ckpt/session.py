@@ -1,6 +1,7 @@
 """A session of a rank: each method is one call of ``ckpt.h``, whose comment says more (``man ckpt_begin``).
 
-Every call lets other threads run. Times are seconds; None is the default of the session (CKPT_TIMEOUT_MS, else 120 s)."""
+Every call lets other threads run, and several threads may use a session: one at a time may register, rebind, join or restore, and none is in a call when
+another one closes it. Times are seconds; None is the default of the session (CKPT_TIMEOUT_MS, else 120 s)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import ctypes
 import errno
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,8 +103,9 @@ class _Handle:
 class Snapshot(_Handle):
     """A save that was begun. The save goes on when this is gone, unless it had no fence yet."""
 
-    def __init__(self, session: Session, handle: Any) -> None:
-        self._session, self._handle = session, ffi.gc(handle, lib.ckpt_snapshot_free)
+    def __init__(self, session: Session, handle: Any, number: int) -> None:
+        self._session, self._handle, self._number = session, ffi.gc(handle, lib.ckpt_snapshot_free), number
+        self._closing = threading.Lock()  # cffi frees twice if two threads release at once without a GIL
 
     @property
     def step(self) -> int:
@@ -116,7 +119,7 @@ class Snapshot(_Handle):
             return
         code = lib.ckpt_fence(self._handle, _stream(stream))
         if code not in (-errno.ETIMEDOUT, -errno.EINVAL):
-            s._former.clear()
+            s._let_go(self._number)
         s._check(code)
 
     def poll(self) -> int:
@@ -129,7 +132,8 @@ class Snapshot(_Handle):
 
     def close(self) -> None:
         """Gives the handle back now. A save without a fence is given up."""
-        ffi.release(self._handle)
+        with self._closing:
+            ffi.release(self._handle)
 
 
 class Session(_Handle):
@@ -139,7 +143,10 @@ class Session(_Handle):
                  strict: bool = False, staging: bool = False, vote: bool | None = None, slots: int = 0, timeout: float | None = None) -> None:
         self._handle: Any = ffi.NULL
         self._kept: dict[tuple[str, int], Any] = {}  # what is registered, by name and piece: an array that can be asked again, else its Memory
-        self._former: list[Any] = []  # what was, and a save may still read
+        self._former: list[tuple[int, Any]] = []  # what was, and the save that is the last to read it
+        self._lock = threading.RLock()  # around these two, the handle's end, and the number of the last save; what is let go may call us
+        self._beginning = threading.Lock()  # saves have their numbers in the order in which they begin
+        self._begun = 0
         names = [_text(job), _text(socket)]
         options = ffi.new("ckpt_options *", {"size": ffi.sizeof("ckpt_options"), "job": names[0], "socket": names[1], "rank": rank, "world": world,
                                              "local_world": local_world, "strict": strict, "staging": staging, "slots": slots,
@@ -160,11 +167,16 @@ class Session(_Handle):
 
     def close(self) -> None:
         """Ends the session: waits until saves to storage are durable or have failed, and raises the first failure."""
-        handle, self._handle = self._handle, ffi.NULL
+        with self._lock:
+            handle, self._handle = self._handle, ffi.NULL
+        if handle == ffi.NULL:  # another thread is at it, or was: what is registered is no longer this one's
+            return
         code = lib.ckpt_close(handle)
+        with self._lock:
+            held = self._kept, self._former
+            self._kept, self._former = {}, []
         if code == -errno.ETIMEDOUT:  # a GPU may still read it
-            _keep((self._kept, self._former))
-        self._kept, self._former = {}, []
+            _keep(held)
         if code:
             raise error(code, "the session ended with a save that failed: the sentence is on stderr")
 
@@ -176,8 +188,9 @@ class Session(_Handle):
 
     def abandon(self) -> None:
         """Lets go of the session without ending it: the daemon then takes the end of this process for the loss of a rank. For a rank that failed."""
-        _keep((self._kept, self._former))
-        self._handle = ffi.NULL
+        with self._lock:
+            _keep((self._kept, self._former))
+            self._handle = ffi.NULL
 
     def __del__(self, ends: Any = sys.is_finalizing, keep: Any = _keep) -> None:
         if getattr(self, "_handle", ffi.NULL) == ffi.NULL:
@@ -188,6 +201,12 @@ class Session(_Handle):
         with contextlib.suppress(Error):  # the sentence is on stderr
             self.close()
         warnings.warn("a Session was not closed", ResourceWarning, source=self)
+
+    def _let_go(self, number: int | None = None) -> None:
+        """Of what was registered: what no save after this number reads; None: all. Outside of the lock, since that may run code of somebody else."""
+        with self._lock:
+            former = self._former
+            self._former = [] if number is None else [(last, kept) for last, kept in former if last > number]
 
     @property
     def rank(self) -> int:
@@ -237,8 +256,8 @@ class Session(_Handle):
         self._check(lib.ckpt_register_fields(
             self._handle, _bytes(name), _NUMBERS[dtype], len(shape), extents_of(tuple(shape)), _bytes(group), _bytes(replica),
             places[0].device if places else HOST, places[0].pointer if whole else 0, table, len(placed)))
-        for i, p in enumerate(placed):
-            self._kept[name, i] = p.array if places[i].owner is p.array else places[i]
+        with self._lock:
+            self._kept.update({(name, i): p.array if places[i].owner is p.array else places[i] for i, p in enumerate(placed)})
 
     def register_blob(self, name: str, buffer: Any, scope: str = "job") -> None:
         """Registers a writable buffer of a fixed size."""
@@ -246,7 +265,8 @@ class Session(_Handle):
         if m.readonly:
             raise TypeError(f"blob {name}: the memory is read-only, and a restore writes to it")
         self._check(lib.ckpt_register_device_blob(self._handle, _text(name), _SCOPES[scope], ffi.cast("void *", m.pointer), m.bytes, m.device))
-        self._kept[name, 0] = m
+        with self._lock:
+            self._kept[name, 0] = m
 
     def register_sized_blob(self, name: str, most: int, scope: str = "job") -> None:
         """Registers a blob whose size changes from save to save, up to ``most`` bytes."""
@@ -271,8 +291,9 @@ class Session(_Handle):
             raise TypeError(f"tensor {name}: memory of {m.dtype} {m.shape}{', read-only,' if m.readonly else ''} cannot take the place of {was.dtype} "
                             f"{was.shape}: its type, shape, steps and device stay")
         self._check(lib.ckpt_rebind(self._handle, _text(name), piece, ffi.cast("void *", m.pointer)))
-        self._former.append(kept)
-        self._kept[name, piece] = m
+        with self._lock:
+            self._former.append((self._begun, kept))
+            self._kept[name, piece] = m
 
     # ---- membership, saves, restores
 
@@ -281,9 +302,10 @@ class Session(_Handle):
         out = ffi.new("ckpt_view const **")
         code = lib.ckpt_join(self._handle, ffi.from_buffer(address) if address else ffi.NULL, len(address), out, _ms(timeout))
         if code == -errno.EREMCHG:
-            self._kept.clear()
+            with self._lock:
+                _gone, self._kept = self._kept, {}
         if code in (0, -errno.EREMCHG):
-            self._former.clear()
+            self._let_go()
         self._check(code)
         v = out[0]
         return View(v.epoch, v.rank, v.world, bool(v.joined_before),
@@ -298,8 +320,11 @@ class Session(_Handle):
     def begin(self, step: int, target: int = STORAGE, stream: int = 0) -> Snapshot:
         """Starts to capture the state, and returns at once. Do not change it before the fence. Raises :class:`Busy`."""
         out = ffi.new("ckpt_snapshot **")
-        self._check(lib.ckpt_begin(self._handle, step, target, _stream(stream), out))
-        return Snapshot(self, out[0])
+        with self._beginning:
+            with self._lock:
+                self._begun = number = self._begun + 1  # before the save: what is rebound from now on may be read by it
+            self._check(lib.ckpt_begin(self._handle, step, target, _stream(stream), out))
+            return Snapshot(self, out[0], number)
 
     def wait_slot(self, timeout: float | None = None) -> None:
         """Waits until the next begin is not :class:`Busy`."""
