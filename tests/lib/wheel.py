@@ -18,17 +18,17 @@ def run(*words, **options):
     return done.stdout
 
 
-def build(top, folder, name, given):
+def build(top, folder, name, given, python=sys.executable):
     """The wheel of a project. Nightly all is built anew, as somebody who installs the package does."""
     given = [] if os.environ.get("CKPT_NIGHTLY") else ["-C", f"cmake.define.{given}"]
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", top / "wheels", folder, "-C", f"build-dir={top / 'build' / name}",
+    run(python, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", top / "wheels", folder, "-C", f"build-dir={top / 'build' / name}",
         *given)
     return next((top / "wheels").glob(f"{name}-*.whl"))
 
 
-def make(top):
-    """Of the package."""
-    return build(top, TREE / "python", "libckpt", f"CKPT_LIBRARIES={BIN.parent / 'lib'}")
+def make(top, python=sys.executable):
+    """Of the package. ``python`` builds it."""
+    return build(top, TREE / "python", "libckpt", f"CKPT_LIBRARIES={BIN.parent / 'lib'}", python)
 
 
 def make_programs(top):
@@ -36,7 +36,7 @@ def make_programs(top):
     return build(top, TREE / "python" / "daemon", "libckpt_daemon", f"CKPT_PROGRAMS={BIN}")
 
 
-def install(wheel, top):
+def install(wheel, top, python=sys.executable):
     """Into a folder for PYTHONPATH."""
-    run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", top / "site", wheel)
+    run(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", top / "site", wheel)
     return top / "site"

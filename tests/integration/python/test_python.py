@@ -74,22 +74,42 @@ def _():
     expect(passed and int(passed[1]) >= 80, said)
 
 
-def serves(env):
+def serves(env, site=TOP / "site"):
     """The environment is one of tests/pythons.py, or None."""
     if env is None:
         return "this machine has no other Python from 3.11 on"
     if (env / "why-not").exists():
         return (env / "why-not").read_text().strip()
-    name = env.name.replace("venv-", "Python ")
+    name = env.name.replace("venv-", "Python ").rstrip("t")
     (TOP / "try.py").write_text(TRY)
     store = TOP / name.replace(" ", "-")
     said = run("ckpt", "run", "-n", 1, "--job", "others", "--store", store, "--", env / "bin" / "python", TOP / "try.py", store, cwd=TOP,
-               env={"PYTHONPATH": str(TOP / "site"), "PYTHONDONTWRITEBYTECODE": "1"})
+               env={"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"})
     has(said, name)
     return None
 
 
-for other in sorted(BIN.parents[1].glob("venv-3.*")) or [None]:
+def serves_without_gil(env):
+    """It builds its own wheel. The stable ABI is none of it."""
+    if env is None:
+        return "this machine has no Python without a GIL"
+    if (env / "why-not").exists():
+        return (env / "why-not").read_text().strip()
+    top, python = TOP / env.name, env / "bin" / "python"
+    top.mkdir()
+    own, minor = wheel.make(top, python), env.name.removeprefix("venv-3.").removesuffix("t")
+    has(own.name, f"cp3{minor}-cp3{minor}t-")
+    site = wheel.install(own, top, python)
+    said = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", TREE / "python/pyproject.toml", TREE / "python/tests/test_threads.py", cwd=TOP,
+               env={"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"})
+    expect(re.search(r"(\d+) passed", said) and "skipped" not in said, said)
+    return serves(env, site)
+
+
+for other in sorted(BIN.parents[1].glob("venv-3.*[0-9]")) or [None]:
     cases.run(f"{other.name.replace('venv-', 'Python ') if other else 'another Python'} saves, restores and reads with the same wheel", serves, other)
+for other in sorted(BIN.parents[1].glob("venv-3.*t")) or [None]:
+    cases.run(f"{other.name.replace('venv-', 'Python ') if other else 'a Python without a GIL'} saves, restores and reads with its own wheel",
+              serves_without_gil, other)
 
 sys.exit(cases.end())
