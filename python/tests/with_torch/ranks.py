@@ -1,6 +1,7 @@
 """Ranks of a job: forked from this process, so that each need not import PyTorch again."""
 
 import dataclasses
+import multiprocessing.util
 import os
 import pathlib
 import signal
@@ -45,6 +46,7 @@ def run(service, world, function, *arguments, codes=None, **options):
             except BaseException:  # noqa: BLE001 - a forked rank must not return into the test
                 traceback.print_exc()
             finally:
+                multiprocessing.util._exit_function()  # os._exit leaves it out: Megatron-Core's queue has a process that only this ends
                 sys.stderr.flush()
                 os._exit(code)
         pids.append(pid)
