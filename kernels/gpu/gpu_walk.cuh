@@ -106,6 +106,7 @@ struct packed1 {
 static __device__ __forceinline__ char *row_of(const struct gpu_span *span, uint64_t row)
 {
 	char *p = span->memory;
+#pragma unroll 1 /* each round waits for the one before it: four in a row would only be long, wherever this is inlined */
 	for (uint32_t d = span->ndim; d-- > 1;) {
 		uint64_t rest = row / span->count[d];
 		p += static_cast<int64_t>(row - rest * span->count[d]) * span->stride[d];

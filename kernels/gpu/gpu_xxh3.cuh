@@ -103,7 +103,7 @@ static __device__ uint64_t xxh3_to16(const uint8_t *p, unsigned n)
 }
 
 /* XXH3-64 of n bytes, at most XXH_SHORT. */
-static __device__ uint64_t xxh3_short(const uint8_t *p, unsigned n)
+static __device__ __attribute__((noinline)) uint64_t xxh3_short(const uint8_t *p, unsigned n)
 {
 	enum { MID_FROM = 3, MID_LAST = 136 - 17 };
 	if (n <= 16)
