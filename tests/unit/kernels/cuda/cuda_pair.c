@@ -1,5 +1,7 @@
 #include "cuda_pair.h"
 
+#include "kept.h"
+
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -37,10 +39,10 @@ struct pair *pair_memory(uint64_t seed)
 	p->fake = cuda_fake_new(seed);
 	p->arena_bytes = PAIR_HEAD;
 	for (int i = 0; i < 2; i++) {
-		p->gpus[i].state = calloc(1, PAIR_STATE);
+		p->gpus[i].state = kept_take(PAIR_STATE);
 		make_spans(p, &p->gpus[i], &leaf);
 	}
-	p->arena = aligned_alloc(4096, align_up(p->arena_bytes, 4096));
+	p->arena = kept_take(p->arena_bytes);
 	memset(p->arena, 0xee, p->arena_bytes);
 	for (int i = 0; i < 2; i++)
 		p->gpus[i].target = (struct capture_target){.progress = (void *)(p->arena + 128 * i),
@@ -99,9 +101,10 @@ void pair_free(struct pair *p, bool lost)
 	if (!lost)
 		cr_assert_eq(cuda_fake_live(p->fake), 0u, "%lu objects leaked", cuda_fake_live(p->fake));
 	cuda_fake_free(p->fake);
-	free(p->gpus[0].state);
-	free(p->gpus[1].state);
-	free(p->arena);
+	void (*part)(void *piece) = lost ? kept_end : kept_give; /* what a lost GPU has pinned stays so */
+	part(p->gpus[0].state);
+	part(p->gpus[1].state);
+	part(p->arena);
 	free(p);
 }
 
@@ -163,10 +166,11 @@ void pair_order(struct pair *p, int to, struct rt_stream *before, struct rt_stre
 bool pair_holds(const struct pair *p, int gpu, int fill)
 {
 	const struct span *spans = p->gpus[gpu].spans;
-	for (int i = 0; i < PAIR_SPANS; i++)
-		for (uint64_t k = 0; k < span_bytes(&spans[i]); k++)
-			if (p->arena[PAIR_HEAD + spans[i].arena_at + k] != fill)
-				return false;
+	for (int i = 0; i < PAIR_SPANS; i++) {
+		const char *at = p->arena + PAIR_HEAD + spans[i].arena_at;
+		if (*at != fill || memcmp(at, at + 1, span_bytes(&spans[i]) - 1))
+			return false;
+	}
 	return true;
 }
 
@@ -180,11 +184,11 @@ static bool digests_are(const struct pair *p, const struct span *span, const voi
 bool pair_digested(const struct pair *p, int gpu, int fill)
 {
 	bool good = true;
-	char *bytes = malloc(PAIR_STATE);
+	char *bytes = kept_take(PAIR_STATE);
 	memset(bytes, fill, PAIR_STATE);
 	for (int i = 0; i < PAIR_SPANS; i++)
 		good = good && digests_are(p, &p->gpus[gpu].spans[i], bytes);
-	free(bytes);
+	kept_give(bytes);
 	return good;
 }
 

@@ -8,7 +8,14 @@
 #include "../../../fake/cuda_fake.h"
 
 /* Spans 0 and 1 are of group 3, 2 is of group 0, 3 of group 5. Span 0 is large enough for the copy engine. */
-enum { WORLD_SPANS = 4, WORLD_LEAVES = 32, WORLD_STATE = 2 << 20, WORLD_GRANULE = 100000, WORLD_KERNELS = 16 };
+enum {
+	WORLD_SPANS = 4,
+	WORLD_LEAVES = 32,
+	WORLD_STATE = 2 << 20,
+	WORLD_GRANULE = 100000,
+	WORLD_KERNELS = 16,
+	WORLD_FILLS = 1 << 14
+};
 
 struct cuda_world {
 	struct cuda_fake *fake;

@@ -1,6 +1,8 @@
 /* A plan whose spans stand at other addresses from a launch on. */
 #include "cuda_world.h"
 
+#include "kept.h"
+
 #include <criterion/criterion.h>
 
 #include <stdlib.h>
@@ -27,7 +29,7 @@ static void save_and_step(struct cuda_world *w)
 /* The state is elsewhere; what stood before it is painted over. */
 static char *move_state(struct cuda_world *w)
 {
-	char *former = w->state, *other = calloc(1, WORLD_STATE);
+	char *former = w->state, *other = kept_take(WORLD_STATE);
 	for (int i = 0; i < WORLD_SPANS; i++)
 		w->spans[i].memory = other + ((char *)w->spans[i].memory - former);
 	w->state = other;
@@ -43,7 +45,7 @@ Test(cuda_rebind, a_plan_goes_on_at_other_addresses)
 		cr_assert(cuda_world_matches(w), "seed %lu", seed);
 		char *former = move_state(w);
 		cr_assert_eq(ops->plan_rebind(w->plan, w->spans, WORLD_SPANS, &w->err), 0, "%s", w->err.text);
-		free(former);
+		kept_give(former);
 		save_and_step(w);
 		cr_assert(cuda_world_matches(w), "seed %lu", seed);
 		cr_assert_arr_eq(w->leaves, w->want, w->nleaves * 8, "seed %lu", seed);
