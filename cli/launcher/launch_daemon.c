@@ -98,7 +98,7 @@ static void start_ranks(struct launch *launch, uint64_t now)
 /* A daemon that has begun anew knows nothing: it gets back what was held for it. */
 static void welcomed(struct launch *launch, uint64_t now)
 {
-	launch->daemon_ready = true;
+	launch->daemon_ready = launch->keeper.answered = true;
 	nodes_welcomed(launch);
 	/* Once ranks have joined, a daemon that has begun anew may name an epoch that they will not enter, since they are still
 	 * in theirs: a new one comes as EPOCH. */

@@ -95,9 +95,17 @@ bool keeper_ended(struct keeper *keeper, bool ready, uint64_t now)
 	return again;
 }
 
+/* A path that the caller has named may be of something else, for which the daemon has refused to start. */
+static bool is_ours(const struct keeper *keeper)
+{
+	struct stat st;
+	return keeper->dir[0] || (keeper->answered && !lstat(keeper->socket, &st) && S_ISSOCK(st.st_mode));
+}
+
 static void remove_socket(const struct keeper *keeper)
 {
-	unlink(keeper->socket);
+	if (is_ours(keeper))
+		unlink(keeper->socket);
 	if (keeper->dir[0])
 		rmdir(keeper->dir);
 }

@@ -14,6 +14,7 @@ enum { KEEPER_ARGS = 24 };
 struct keeper {
 	bool owned; /* false: somebody else's daemon */
 	bool given_up;
+	bool answered; /* it has been heard at that socket */
 	char socket[CONTACT_PATH_MAX];
 	char dir[CONTACT_PATH_MAX]; /* the private directory of the socket; "": none */
 	const char *store;          /* the caller's; NULL: memory only, or not ours */
@@ -35,7 +36,7 @@ void keeper_own(struct keeper *keeper, const char *store);
 int keeper_start(struct keeper *keeper, char *const *env, struct err *err);
 /* It has ended with this wait status: reaps it. `ready`: it had answered. False: it is not worth another try. */
 bool keeper_ended(struct keeper *keeper, bool ready, uint64_t now);
-/* Asks it to end, waits until the deadline, then kills it; removes socket and directory. */
+/* Asks it to end, waits until the deadline, then kills it; removes its socket, and a private directory. */
 void keeper_stop(struct keeper *keeper, uint64_t deadline);
 
 #endif
