@@ -294,8 +294,11 @@ int saver_finish(struct saver *s, uint64_t step)
 		note_deviation(s, s->followed[s->count - 1]);
 		return rc;
 	}
-	if (rc < 0 && rc != -EOPNOTSUPP) /* then the daemon writes it when all ranks have closed */
-		return fail(s, "last save", step, rc);
+	/* -EOPNOTSUPP: the daemon writes it when all ranks have closed. What storage refused is not what the session would. */
+	if (rc < 0 && rc != -EOPNOTSUPP) {
+		fail(s, "last save", step, rc);
+		return saver_fatal(rc) ? -EIO : rc;
+	}
 	saver_follow(s);
 	return 0;
 }

@@ -410,6 +410,8 @@ int ckpt_wait(ckpt_snapshot *snapshot, ckpt_level wanted, int timeout_ms)
 	int reached, rc = 0;
 
 	(void)timeout_ms;
+	if (wanted >= CKPT_DURABLE && job->write_error)
+		return fail(snapshot->session, job->write_error);
 	pthread_mutex_lock(&job->lock);
 	while ((reached = level(snapshot)) >= 0 && reached < (int)wanted && rc == 0)
 		rc = wait_change(deadline);

@@ -49,6 +49,7 @@ struct fake_job {
 	int begin_error; /* of ckpt_begin(), for steps in [begin_from, begin_to) */
 	uint64_t begin_from, begin_to;
 	int begin_of;       /* of this rank alone, and of no other, where it is not 0 */
+	int write_error;    /* of ckpt_wait() for what is to be on storage */
 	int restore_error;  /* of ckpt_restore() where a step, or the newest healthy one, is not found; 0: -ENOENT */
 	int join_ms;        /* how long ckpt_join() waits at most, 20000 */
 	int shrunk;         /* ranks that the job was begun with and has lost since, the first ones: join tells it */

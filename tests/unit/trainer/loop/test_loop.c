@@ -136,6 +136,21 @@ Test(loop, failed_last_save_is_told)
 	run_with_begin_error(-EIO, 6, 13);
 }
 
+/* A begin that is refused with the same code is another matter: the state of the rank is undefined then. */
+Test(loop, a_last_save_that_storage_does_not_permit_is_told)
+{
+	struct run *run = make_run(2);
+
+	run->job.write_error = -EPERM;
+	run_all(run);
+	assert_done(run, 12);
+	for (int r = 0; r < 2; r++) {
+		cr_assert(run->life[r].result.unsafe, "rank %d", r);
+		cr_assert_eq(run->life[r].lives, 1, "rank %d", r);
+	}
+	free_run(run);
+}
+
 Test(loop, without_a_store_the_last_save_to_memory_is_safe)
 {
 	struct run *run = make_run(2);
