@@ -31,8 +31,9 @@ static int make_memfd(uint64_t size, const char *job, unsigned flags, struct err
 	if (fd < 0)
 		return err_set(err, -errno, "memfd_create: %s", err_name(errno));
 	if (ftruncate(fd, (off_t)size) < 0)
-		return err_set(err, -errno, "cannot size an arena of %s: %s", bytes_human(text, sizeof(text), size),
-			       err_name(errno));
+		return err_set(err, -errno, "cannot size an arena of %s: %s%s", bytes_human(text, sizeof(text), size),
+			       err_name(errno),
+			       errno == EFBIG ? ": raise the limit of file sizes (ulimit -f) for ckptd" : "");
 	if (fcntl(fd, F_ADD_SEALS, SEALS) < 0)
 		return err_set(err, -errno, "cannot seal an arena: %s", err_name(errno));
 	return steal_fd(&fd);

@@ -357,6 +357,7 @@ static int dispatch(struct cli *cli, int argc, char **argv)
 int cli_main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN); /* a closed stdout is seen by out_finish */
+	signal(SIGXFSZ, SIG_IGN); /* a file beyond RLIMIT_FSIZE is seen by who writes it (-EFBIG) */
 	json_prepare();
 	AUTO_FREE struct option_value *values = calloc((size_t)argc + 1, sizeof(*values));
 	AUTO_FREE char **args = calloc((size_t)argc + 1, sizeof(*args));

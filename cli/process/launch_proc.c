@@ -27,6 +27,7 @@ static void become(const struct proc_spec *spec, pid_t launcher, int report)
 	if (getppid() != launcher) /* it died before the line above */
 		_exit(127);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	signal(SIGINT, SIG_DFL); /* a shell ignores them for what it runs in the background */
 	signal(SIGQUIT, SIG_DFL);
 	/* Not SIGHUP: who ignores it was started with nohup, and means all of it. */

@@ -4,6 +4,7 @@ import os
 import pathlib
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -54,6 +55,7 @@ def _():
     done = run("--max-restarts", 0, *sh(script), code=1)
     has(done.err(), "was killed by signal 13")
     equal(done.out(), "")
+    has(run("--max-restarts", 0, *sh("kill -XFSZ $$; echo no"), code=1).err(), "was killed by signal 25")
 
 
 @case("a command that does not exist ends the run")
@@ -80,6 +82,31 @@ def _():
 def _():
     run("--daemon", "external", "--socket", top / "none", "true", code=12)
     equal(subprocess.run([CKPT, "status", "--socket", top / "none"], capture_output=True).returncode, 12)
+
+
+@case("what stands at the path of a socket, and is not the daemon's, stays")
+def _():
+    text, other = top / "precious.txt", top / "other.sock"
+    text.write_text("precious")
+    has(run("--socket", text, "true", code=12).err(), f"{text} exists and is not a socket")
+    equal(text.read_text(), "precious")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(other))
+        listening.listen()
+        has(run("--socket", other, "true", code=12).err(), f"another process listens at {other}")
+    expect(other.is_socket(), "the socket of another process is gone")
+    own = top / "own.sock"
+    run("--socket", own, "true")
+    expect(not own.exists(), "the daemon's own is left")
+
+
+@case("a limit of file sizes ends no daemon, and the error says what to raise")
+def _():
+    limit = f"ulimit -f 100; exec {CKPT} run -n 1 --job limited --max-restarts 0 {TRAIN} --batch 2 --steps 2"
+    done = subprocess.run(["bash", "-c", limit], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
+    equal(done.returncode, 1)
+    has(done.stderr, "File too large: raise the limit of file sizes (ulimit -f) for ckptd")
+    expect("killed by signal" not in done.stderr, done.stderr)
 
 
 @case("a store that another daemon has is code 11")
