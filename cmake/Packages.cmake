@@ -73,7 +73,7 @@ ckpt_package(ckptd admin "checkpoints for training jobs, daemon of a node"
 	"Owns the memory into which the ranks of training jobs on this node are
 captured, writes it to storage, and answers restores. No unit is enabled on
 installation: it runs per user, or as one service for all users. Nodes of a
-cluster copy to each other over libfabric."
+cluster copy to each other over TCP; libfabric1 is for copies by RDMA."
 	SUGGESTS "ckpt, libfabric1" CONTROL ${PROJECT_SOURCE_DIR}/packaging/conffiles ${PROJECT_SOURCE_DIR}/packaging/postinst
 	${PROJECT_SOURCE_DIR}/packaging/postrm)
 ckpt_package(ckpt admin "checkpoints for training jobs, command line"

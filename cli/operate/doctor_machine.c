@@ -192,8 +192,8 @@ static void check_fabric(struct doctor *d)
 {
 	bool there = loads("libfabric.so.1"), verbs = !access("/sys/class/infiniband", F_OK);
 	doctor_add(d, "fabric", there ? RESULT_FINE : RESULT_NOTE,
-		   "A node alone needs none; ckptd with the setting cluster does not start without it.",
-		   "Install libfabric1.", "libfabric %s, %s", there ? "is there" : "does not load",
+		   "Only copies by RDMA need it: ckptd with fabric-provider verbs does not start without it.",
+		   "To copy by RDMA, install libfabric1.", "libfabric %s, %s", there ? "is there" : "does not load",
 		   verbs ? "RDMA devices: see the setting fabric-provider" : "no RDMA device: nodes copy over tcp");
 }
 

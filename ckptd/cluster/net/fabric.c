@@ -50,7 +50,10 @@ int fabric_load(const struct fabric **out, struct err *err)
 		struct fabric found;
 		void *library = open_library();
 		if (!library)
-			return err_set(err, -ENOPKG, "a cluster needs libfabric: %s: install libfabric1", dlerror());
+			return err_set(err, -ENOPKG,
+				       "copies by RDMA (fabric-provider) need libfabric: %s: install libfabric1, or "
+				       "let copies go over tcp",
+				       dlerror());
 		int rc = find_symbols(library, &found, err);
 		if (rc)
 			return rc;

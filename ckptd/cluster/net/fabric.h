@@ -1,6 +1,6 @@
-/* Fabric: libfabric, loaded when the first net is opened. A node that stands alone starts without it, and no process has
- * it that does not need it. Its dependency libinfinipath sets signal handlers. With these, a crash writes a file into the
- * working directory and ends like an error. */
+/* Fabric: libfabric, loaded when the first net is opened whose copies go by RDMA. A node without them starts without it, and no
+ * process has it that does not need it. Its dependency libinfinipath sets signal handlers. With these, a crash writes a file into
+ * the working directory and ends like an error. */
 #ifndef CKPTD_NET_FABRIC_H
 #define CKPTD_NET_FABRIC_H
 
