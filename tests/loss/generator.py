@@ -64,11 +64,18 @@ def big(rng):
     return Tensor("embedding", "F32", (rng.randint(60, 200), 256), rng.choice(("rows", "columns", "flat", "replicated")))
 
 
+def sized(rng, name):
+    """A blob of changing size, now and then of several leaves."""
+    most = rng.choice((1, 40, 40, 200000))
+    return Blob(name, rng.choice((JOB_BLOB, RANK_BLOB)), most + rng.choice((3, 60000)), most)
+
+
 def program(rng):
     entries = [tensor(rng, number) for number in range(rng.randint(1, 4))]
     entries += [big(rng)] * (rng.random() < 0.15)
     entries += [Blob("step", JOB_BLOB, rng.choice((8, 24)))] * (rng.random() < 0.6)
     entries += [Blob("rng", RANK_BLOB, rng.choice((16, 100)))] * (rng.random() < 0.5)
+    entries += [sized(rng, "queue")] * (rng.random() < 0.4)
     return Program("main", rng.choice((1, 2, 2, 3, 3, 4, 4, 6, 8)), tuple(entries))
 
 
@@ -245,6 +252,7 @@ KINDS = {
     "another group": of_tensor(group=lambda rng, t: "optim" if t.group == "-" else "frozen"),
     "a blob of another size": of_blob(size=lambda rng, b: b.size + rng.choice((-3, 8))),
     "a blob added": add_blob,
+    "a blob of changing size": of_blob(most=lambda rng, b: 0 if b.most else b.size - 3),
     "a blob dropped": drop(False),
     "a blob of another scope": of_blob(scope=lambda rng, b: 3 - b.scope),
     "another job": job("other"),

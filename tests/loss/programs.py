@@ -61,9 +61,10 @@ class Blob:
     name: str
     scope: int
     size: int
+    most: int = 0  # of changing size: at most so many bytes are in it, and there is room for size
 
     def line(self, _rank, _world):
-        return f"blob {self.name} {self.scope} {self.size}"
+        return f"sized {self.name} {self.scope} {self.size} {self.most}" if self.most else f"blob {self.name} {self.scope} {self.size}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,14 +99,14 @@ class Program:
 
     def __str__(self):
         entries = " ".join(f"{e.name}:{e.dtype}{list(e.shape)}/{e.cut}/{e.group}" if isinstance(e, Tensor) else
-                           f"{e.name}:{'?jr'[e.scope]}{e.size}" for e in self.entries)
+                           f"{e.name}:{'?jr'[e.scope]}{e.size}{f'<{e.most}' if e.most else ''}" for e in self.entries)
         return f"{self.job} of {self.where or self.world} {dict(self.variables) or ''} {entries}"
 
 
 def sides(entry):
     """What a sentence says of an entry, as words that must be in it."""
     if isinstance(entry, Blob):
-        return [str(entry.size)]
+        return [] if entry.most else [str(entry.size)]
     return [entry.dtype, ",".join(map(str, entry.shape))]
 
 
@@ -116,7 +117,7 @@ def contradiction(saved, wanted):
     for entry in wanted.entries:
         other = there.get(entry.name)
         if other is None or isinstance(other, Blob) != isinstance(entry, Blob) or \
-                (isinstance(entry, Blob) and other.scope != entry.scope):
+                (isinstance(entry, Blob) and (other.scope, bool(other.most)) != (entry.scope, bool(entry.most))):
             found.append([entry.name])
         elif sides(other) != sides(entry):
             found.append([entry.name, *sides(entry), *sides(other)])

@@ -6,6 +6,7 @@
  *	tensor NAME DTYPE GROUP REPLICA SHAPE PIECE…    DTYPE: a number of ckpt.h. GROUP, REPLICA: - for none. SHAPE: 4x8, - for a scalar.
  *	                                            PIECE: whole, OFFSET+EXTENT (0,2+4,6), the same with a leading ~ in strided memory, START:COUNT
  *	blob NAME SCOPE BYTES                       SCOPE: 1 job, 2 rank
+ *	sized NAME SCOPE BYTES MOST                 of changing size: there is room for BYTES, at most MOST are in it
  *	join                                        says the epoch
  *	poison SALT                                 fills the state as nobody has saved it
  *	restore STEP                                -1: the newest, -2: the newest healthy one. Says step, epoch, source
@@ -36,12 +37,14 @@ struct piece {
 	int64_t stride[CKPT_NDIM_MAX];
 	uint64_t start, count; /* count: elements of any piece */
 	bool box;
-	uint8_t *data;
+	uint8_t *data, *former;
+	size_t room;
 };
 
 struct entry {
 	char name[64];
 	int scope;   /* 0: a tensor */
+	size_t most; /* of changing size: at most so many bytes are in it; 0: it is not */
 	size_t size; /* of an element */
 	int ndim;
 	uint64_t shape[CKPT_NDIM_MAX];
@@ -106,11 +109,42 @@ static uint64_t place(const struct entry *e, const struct piece *p, uint64_t k, 
 	return whole;
 }
 
+/* What is in a blob of changing size; its bytes. To be freed. */
+static uint8_t *content_of(const struct entry *e, uint64_t seed, size_t *n)
+{
+	*n = mix(seed + e->most) % (e->most + 1);
+	uint8_t *bytes = malloc(*n + 1);
+	for (size_t i = 0; bytes && i < *n; i++)
+		bytes[i] = (uint8_t)mix(seed + i);
+	return bytes;
+}
+
+static void put(struct actor *a, const struct entry *e, uint64_t seed)
+{
+	size_t n;
+	uint8_t *bytes = content_of(e, seed, &n);
+	if (!bytes || ckpt_set_blob(a->s, e->name, bytes, n))
+		usage(e->name);
+	free(bytes);
+}
+
+static bool is_wrong(const struct actor *a, const struct entry *e, uint64_t seed)
+{
+	size_t n;
+	uint8_t *wanted = content_of(e, seed, &n), *is = malloc(n + 1);
+	bool same = ckpt_get_blob(a->s, e->name, is, n) == (int64_t)n && !memcmp(is, wanted, n);
+	free(wanted);
+	free(is);
+	return !same;
+}
+
 static void fill(struct actor *a, uint64_t step, uint64_t salt)
 {
 	for (int n = 0; n < a->n; n++) {
 		const struct entry *e = &a->entries[n];
 		uint64_t seed = seed_of(e, (uint64_t)ckpt_rank(a->s), step, salt);
+		if (e->most)
+			put(a, e, seed);
 		for (int i = 0; i < e->npieces; i++)
 			for (uint64_t k = 0; k < e->pieces[i].count; k++) {
 				uint8_t *at;
@@ -120,9 +154,9 @@ static void fill(struct actor *a, uint64_t step, uint64_t salt)
 	}
 }
 
-static uint64_t wrong_in(const struct entry *e, uint64_t seed)
+static uint64_t wrong_in(const struct actor *a, const struct entry *e, uint64_t seed)
 {
-	uint64_t wrong = 0;
+	uint64_t wrong = e->most && is_wrong(a, e, seed);
 	for (int i = 0; i < e->npieces; i++)
 		for (uint64_t k = 0; k < e->pieces[i].count; k++) {
 			uint8_t *at;
@@ -164,7 +198,8 @@ static void make_box(struct entry *e, struct piece *p, char *text, bool strided)
 		stride = stride * (int64_t)p->extent[d] + (strided ? (int64_t)e->size : 0);
 		p->count *= p->extent[d];
 	}
-	p->data = calloc(1, (size_t)stride + 8);
+	p->room = (size_t)stride + 8;
+	p->data = calloc(1, p->room);
 }
 
 static void make_piece(struct entry *e, char *text)
@@ -184,7 +219,8 @@ static void make_piece(struct entry *e, char *text)
 		p->start = strtoull(text, NULL, 10);
 		p->count = strtoull(colon + 1, NULL, 10);
 	}
-	p->data = calloc(1, p->count * e->size + 8);
+	p->room = p->count * e->size + 8;
+	p->data = calloc(1, p->room);
 }
 
 static struct entry *add(struct actor *a, const char *name)
@@ -250,8 +286,43 @@ static int do_blob(struct actor *a, char **w, int n)
 	e->scope = number(w[2]);
 	e->size = 1;
 	p->count = strtoull(w[3], NULL, 10);
-	p->data = calloc(1, p->count + 8);
+	p->room = p->count + 8;
+	p->data = calloc(1, p->room);
 	return ckpt_register_blob(a->s, e->name, (ckpt_scope)e->scope, p->data, p->count);
+}
+
+static int do_sized(struct actor *a, char **w, int n)
+{
+	(void)n;
+	struct entry *e = add(a, w[1]);
+	e->scope = number(w[2]);
+	e->most = (size_t)number(w[4]);
+	return ckpt_register_sized_blob(a->s, e->name, (ckpt_scope)e->scope, (size_t)number(w[3]));
+}
+
+/* Elsewhere in memory. keep: what is there is not done with, and take_over follows. */
+static void move_all(struct actor *a, bool keep)
+{
+	for (int n = 0; n < a->n; n++)
+		for (int i = 0; i < a->entries[n].npieces; i++) {
+			struct piece *p = &a->entries[n].pieces[i];
+			p->former = p->data;
+			p->data = malloc(p->room);
+			memset(p->data, 0x5a, p->room);
+			if (ckpt_rebind(a->s, a->entries[n].name, i, p->data))
+				usage(ckpt_error(a->s));
+			free(keep ? NULL : p->former);
+		}
+}
+
+static void take_over(struct actor *a)
+{
+	for (int n = 0; n < a->n; n++)
+		for (int i = 0; i < a->entries[n].npieces; i++) {
+			struct piece *p = &a->entries[n].pieces[i];
+			memcpy(p->data, p->former, p->room);
+			free(p->former);
+		}
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
@@ -276,6 +347,7 @@ static int do_join(struct actor *a, char **w, int n)
 static int do_poison(struct actor *a, char **w, int n)
 {
 	(void)n;
+	move_all(a, false);
 	fill(a, 0, strtoull(w[1], NULL, 10));
 	return 0;
 }
@@ -306,7 +378,7 @@ static int do_check(struct actor *a, char **w, int n)
 	for (int i = 0; i < a->n; i++) {
 		const struct entry *e = &a->entries[i];
 		bool kept = e->scope == CKPT_SCOPE_RANK && rank >= world;
-		wrong = wrong_in(e, kept ? seed_of(e, rank, 0, poison) : seed_of(e, rank, step, salt));
+		wrong = wrong_in(a, e, kept ? seed_of(e, rank, 0, poison) : seed_of(e, rank, step, salt));
 		if (!wrong)
 			continue;
 		snprintf(a->text, sizeof(a->text), "%s: %" PRIu64 " elements are not those of step %" PRIu64, e->name,
@@ -332,12 +404,20 @@ static int do_save(struct actor *a, char **w, int n)
 	uint64_t step = strtoull(w[1], NULL, 10);
 	int level = number(w[3]);
 	ckpt_snapshot *snap = NULL;
+	uint64_t how = mix(strtoull(w[4], NULL, 10) * 77 + step + (uint64_t)ckpt_rank(a->s)) % 4;
+	if (how == 0)
+		move_all(a, false);
 	fill(a, step, strtoull(w[4], NULL, 10));
 	int rc = ckpt_wait_slot(a->s, -1);
 	if (!rc)
 		rc = ckpt_begin(a->s, step, (ckpt_target)number(w[2]), NULL, &snap);
+	bool moved = !rc && how == 1;
+	if (moved)
+		move_all(a, true);
 	if (!rc)
 		rc = ckpt_fence(snap, NULL);
+	if (moved)
+		take_over(a);
 	if (rc)
 		snprintf(a->text, sizeof(a->text), "%s", ckpt_error(a->s));
 	if (!rc && level >= CKPT_CAPTURED)
@@ -387,7 +467,7 @@ static const struct {
 } calls[] = {
 	{"open", 1, do_open},     {"tensor", 6, do_tensor},   {"blob", 4, do_blob},   {"join", 1, do_join},
 	{"poison", 2, do_poison}, {"restore", 2, do_restore}, {"check", 5, do_check}, {"save", 5, do_save},
-	{"mark", 4, do_mark},     {"return", 1, do_return},   {"close", 1, do_close},
+	{"mark", 4, do_mark},     {"return", 1, do_return},   {"close", 1, do_close}, {"sized", 5, do_sized},
 };
 
 static void obey(struct actor *a, char *line)
