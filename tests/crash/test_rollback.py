@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import single_node
-from scripted_ranks import ESTALE, HEALTHY, LATEST, MEMORY, UNHEALTHY, Puppet, all_must, gather, holds, roll_back, save
+from scripted_ranks import ESTALE, HEALTHY, LATEST, MEMORY, STORAGE, UNHEALTHY, VERIFIED, Puppet, all_must, gather, holds, roll_back, save
 from single_node import BIN, DEADLINE, Cases, until
 from tap import equal, has
 
@@ -98,6 +98,10 @@ def the_newest_healthy_one():
         restores(ranks, 1)
 
 
+def forget(d, *what):
+    subprocess.run([BIN / "ckpt", "forget", "--repo", d.store, "--job", "main", *what], check=True, capture_output=True, timeout=DEADLINE)
+
+
 def listed(d):
     return subprocess.run([BIN / "ckpt", "list", "--repo", d.store], capture_output=True, text=True, timeout=DEADLINE).stdout
 
@@ -110,11 +114,32 @@ def nothing_as_old_is_left():
         for rank in ranks:
             rank.kill()
         d.kill()
-        subprocess.run([BIN / "ckpt", "forget", "--repo", d.store, "--job", "main", "1"], check=True, capture_output=True, timeout=DEADLINE)
+        forget(d, "1", "--force")  # it is the newest that counts
         d.start()
         ranks = puppets(d)
         restores(ranks, 3)
         has(d.text(), "passed over: the job went back to step 1 of epoch 1, and nothing intact is left that is as old")
+
+
+def retention_leaves_what_counts():
+    """Of two that it leaves one was given up. That one takes nobody's place: so when what was saved since is damaged, the job goes on from where it
+    went back to."""
+    with single_node.daemon() as d:
+        ranks = trained(d)
+        roll_back(d, 2)
+        restores(ranks, 2)
+        save(ranks, 4, 40, STORAGE, VERIFIED)
+        for rank in ranks:
+            rank.kill()
+        d.kill()
+        forget(d, "--keep-last", "2")
+        equal(set(d.committed()), {(1, 2), (1, 3), (2, 4)})
+        for file in d.store.glob("main/step-*4.e0002/*.safetensors"):
+            data = bytearray(file.read_bytes())
+            data[-1] ^= 1
+            file.write_bytes(data)
+        d.start()
+        restores(puppets(d), 2)
 
 
 def what_cannot_be_done_is_refused():
@@ -187,7 +212,7 @@ def with_nothing_to_go_back_to_the_job_ends():
 def main():
     cases = Cases()
     for test in (what_was_given_up_does_not_come_back, what_memory_keeps_is_given_up_too, a_step_can_still_be_named, the_newest_healthy_one,
-                 nothing_as_old_is_left, what_cannot_be_done_is_refused, by_json,
+                 nothing_as_old_is_left, retention_leaves_what_counts, what_cannot_be_done_is_refused, by_json,
                  a_loss_that_is_no_number_leads_back_further_each_time_and_then_ends_the_job, policy_takes_what_training_marked_healthy,
                  with_nothing_to_go_back_to_the_job_ends):
         cases.run(test.__name__.replace("_", " "), test)

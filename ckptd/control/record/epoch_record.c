@@ -32,7 +32,7 @@ static int read_record(struct repo *repo, int dir, struct begun *begun, struct e
 {
 	AUTO_FREE void *text = NULL;
 	size_t len = 0;
-	int rc = disk_read_file(repo->disk, dir, EPOCHS_FILE, BEGUN_BYTES_MAX, &text, &len, err);
+	int rc = disk_read_file(repo->disk, dir, NAME_EPOCH, BEGUN_BYTES_MAX, &text, &len, err);
 	if (rc == -ENOENT)
 		return 0;
 	return rc ? rc : begun_decode(text, len, begun, err);
@@ -47,7 +47,7 @@ static int last_of_record(struct repo *repo, const char *job, struct begun *begu
 		return err_set(err, dir, "cannot open %s/%s: %s", repo->path, job, err_name(dir));
 	int rc = read_record(repo, dir, begun, err);
 	disk_close_file(repo->disk, dir);
-	return rc ? err_prefix(err, rc, "%s/%s/" EPOCHS_FILE, repo->path, job) : 0;
+	return rc ? err_prefix(err, rc, "%s/%s/" NAME_EPOCH, repo->path, job) : 0;
 }
 
 static int last_in_store(struct control *control, const char *job, uint32_t *last, struct begun *begun, struct err *err)
@@ -177,7 +177,7 @@ static int put(struct repo *repo, const struct begun *begun, struct err *err)
 	if (!rc)
 		rc = failpoint("job.record", NULL);
 	if (!rc)
-		rc = disk_put_file(repo->disk, dir, EPOCHS_FILE, text.data, text.len, true, err);
+		rc = disk_put_file(repo->disk, dir, NAME_EPOCH, text.data, text.len, true, err);
 	disk_close_file(repo->disk, dir);
 	return rc;
 }

@@ -10,8 +10,6 @@
 
 struct control;
 
-#define EPOCHS_FILE "EPOCH" /* in the directory of the job: struct begun of format/files/marks.h */
-
 /* There is a place for records: a registry, or a store. Else what was decided is known by who was told. */
 bool epochs_are_kept(const struct control *control);
 

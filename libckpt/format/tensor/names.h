@@ -39,6 +39,7 @@ enum {
 #define NAME_HEALTH "HEALTH.json"
 #define NAME_HEALTH_MARK "VERDICT.json"
 #define NAME_PINNED "PINNED"
+#define NAME_EPOCH "EPOCH" /* in the directory of a job */
 
 /* Job, group and node names: 1 to MAX-1 of [A-Za-z0-9_.-], not starting with '.' or '-'. -EINVAL names what and why. */
 int name_check(const char *what, const char *name, size_t max, struct err *err);

@@ -1,6 +1,7 @@
 #include "store/manage/keeping.h"
 
 #include "base/cleanup.h"
+#include "format/files/marks.h"
 #include "store/manage/tags.h"
 
 #include <stdlib.h>
@@ -72,6 +73,36 @@ static int read_tags(struct repo *repo, const char *job, struct keeping *k, stru
 	return rc;
 }
 
+/* Nothing of it: the job never went back. */
+static int read_epoch(struct repo *repo, const char *job, struct begun *begun, struct err *err)
+{
+	AUTO_FREE void *text = NULL;
+	size_t len;
+	*begun = (struct begun){0};
+	int dir = disk_open_at(repo->disk, repo->root, job, DISK_DIR);
+	if (dir < 0)
+		return dir == -ENOENT ? 0 : err_set(err, dir, "cannot open %s/%s: %s", repo->path, job, err_name(dir));
+	int rc = disk_read_file(repo->disk, dir, NAME_EPOCH, BEGUN_BYTES_MAX, &text, &len, err);
+	disk_close_file(repo->disk, dir);
+	if (rc == -ENOENT)
+		return 0;
+	if (!rc)
+		rc = begun_decode(text, len, begun, err);
+	return rc ? err_prefix(err, rc, "%s/%s/" NAME_EPOCH, repo->path, job) : 0;
+}
+
+static int read_rollbacks(struct repo *repo, const char *job, struct keeping *k, struct err *err)
+{
+	struct begun begun;
+	int rc = read_epoch(repo, job, &begun, err);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < k->n; i++)
+		k->items[i].given_up = rollbacks_give_up(&begun.back, k->items[i].id);
+	begun_free(&begun);
+	return 0;
+}
+
 int keeping_load(struct repo *repo, const char *job, struct keeping *k, struct err *err)
 {
 	AUTO_FREE struct checkpoint_ref *refs = NULL;
@@ -94,6 +125,8 @@ int keeping_load(struct repo *repo, const char *job, struct keeping *k, struct e
 	}
 	if (!rc)
 		rc = read_tags(repo, job, k, err);
+	if (!rc)
+		rc = read_rollbacks(repo, job, k, err);
 	if (rc < 0)
 		keeping_free(k);
 	return rc;

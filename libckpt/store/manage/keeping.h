@@ -11,8 +11,8 @@ struct keeping {
 	unsigned blind; /* tags that cannot be read: as long as there is one, all checkpoints count as tagged */
 };
 
-/* What cannot be read protects: a mark PINNED in whatever state, a checkpoint whose documents answer with an I/O error. A job that
- * is not there has none. */
+/* What cannot be read protects: a mark PINNED in whatever state, a checkpoint whose documents answer with an I/O error. Without what the
+ * file EPOCH says of rollbacks nothing is decided. A job that is not there has none. */
 int keeping_load(struct repo *repo, const char *job, struct keeping *k, struct err *err);
 void keeping_free(struct keeping *k);
 /* Before an older one goes: the newest that stays is made durable, and so is the newest that is healthy. A manifest may have been linked a

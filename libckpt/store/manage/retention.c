@@ -36,32 +36,49 @@ static uint64_t newest_commit(const struct retention_item *items, size_t n, uint
 	return min_u64(newest, now);
 }
 
-static void keep_newest(struct retention_item *items, size_t n)
+/* The newest of some. */
+static void keep_newest_that(struct retention_item *items, size_t n, bool (*is)(const struct retention_item *item),
+			     bool with_given_up, unsigned reason)
 {
-	items[n - 1].keep |= RETENTION_NEWEST;
 	for (size_t i = n; i-- > 0;)
-		if (items[i].verified && !items[i].damaged) {
-			items[i].keep |= RETENTION_VERIFIED;
+		if (is(&items[i]) && (with_given_up || !items[i].given_up)) {
+			items[i].keep |= reason;
 			return;
 		}
 }
 
-static void keep_healthy(struct retention_item *items, size_t n)
+static bool is_any(const struct retention_item *item)
 {
-	for (size_t i = n; i-- > 0;)
-		if (items[i].healthy && !items[i].damaged) {
-			items[i].keep |= RETENTION_HEALTHY;
-			return;
-		}
+	(void)item;
+	return true;
 }
 
-static void keep_last(struct retention_item *items, size_t n, uint32_t count)
+static bool is_verified(const struct retention_item *item)
+{
+	return item->verified && !item->damaged;
+}
+
+static bool is_healthy(const struct retention_item *item)
+{
+	return item->healthy && !item->damaged;
+}
+
+static void keep_last(struct retention_item *items, size_t n, uint32_t count, bool with_given_up)
 {
 	for (size_t i = n; i-- > 0 && count;)
-		if (!items[i].damaged) {
+		if (!items[i].damaged && (with_given_up || !items[i].given_up)) {
 			items[i].keep |= RETENTION_LAST;
 			count--;
 		}
+}
+
+/* What a job goes on from. */
+static void keep_newest(struct retention_item *items, size_t n, uint32_t last, bool with_given_up)
+{
+	keep_newest_that(items, n, is_any, with_given_up, RETENTION_NEWEST);
+	keep_newest_that(items, n, is_verified, with_given_up, RETENTION_VERIFIED);
+	keep_newest_that(items, n, is_healthy, with_given_up, RETENTION_HEALTHY);
+	keep_last(items, n, last, with_given_up);
 }
 
 /* Epochs come in ascending order, each a rising sequence of steps: a later item of the same step is of a later epoch. */
@@ -148,9 +165,8 @@ size_t retention_apply(const struct retention_policy *p, uint64_t now, struct re
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		items[i].keep = protection(&items[i]) | (no_rule(p) ? RETENTION_NO_RULE : 0);
-	keep_newest(items, n);
-	keep_healthy(items, n);
-	keep_last(items, n, p->keep_last);
+	keep_newest(items, n, p->keep_last, true);
+	keep_newest(items, n, p->keep_last, false);
 	keep_every(items, n, p->keep_every);
 	keep_within(items, n, now, p->keep_within_ns);
 	keep_periods(items, n, HOUR_NS, p->keep_hourly, RETENTION_HOURLY);

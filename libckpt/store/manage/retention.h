@@ -9,7 +9,9 @@
  * healthy. So does the newest checkpoint of the run that tells where it began, as long as there are earlier ones. One
  * whose manifest cannot be read may have told it of its epoch: so it counts, until somebody says otherwise.
  *
- * A damaged checkpoint never takes the place of a good one: it is kept by none of the rules below. */
+ * A damaged checkpoint never takes the place of a good one: it is kept by none of the rules below. Neither does one that
+ * was given up when the job went back: among those that count, the newest, the newest verified, the newest healthy and
+ * as many as keep_last says stay, too. */
 #ifndef CKPT_STORE_RETENTION_H
 #define CKPT_STORE_RETENTION_H
 
@@ -48,9 +50,10 @@ struct retention_item {
 	uint64_t committed_ns;                          /* since the Unix epoch */
 	bool verified, damaged, pinned, tagged, in_use; /* verified: since its commit */
 	bool healthy;                                   /* the training said so */
-	uint32_t began;                                 /* manifest.h */
-	bool unreadable;                                /* its manifest: what `began` would say is not known */
-	unsigned keep; /* result: all reasons for which it stays (retention_reason); 0: it may go */
+	bool given_up;   /* the job went back to an older one (format/tensor/rollback.h) */
+	uint32_t began;  /* manifest.h */
+	bool unreadable; /* its manifest: what `began` would say is not known */
+	unsigned keep;   /* result: all reasons for which it stays (retention_reason); 0: it may go */
 };
 
 enum { RETENTION_TEXT_MAX = 192 };

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "format/files/marks.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -152,6 +153,25 @@ Test(keeping, a_broken_manifest_is_damage_and_its_pin_holds)
 	cr_assert_eq(k.n, 4);
 	cr_expect(k.items[2].damaged && k.items[2].pinned && !k.items[2].in_use);
 	cr_expect(k.items[2].unreadable && !k.items[1].unreadable);
+}
+
+Test(keeping, what_the_job_gave_up_is_known)
+{
+	AUTO_WBUF struct wbuf text = {0};
+	struct begun begun = {.job = "main", .id = {0, 2}, .back = {.n = 1, .of = {{.at = 2, .to = {2, 1}}}}};
+	char dir[SCRATCH_MAX + 8];
+	snprintf(dir, sizeof(dir), "%s/main", root);
+	load();
+	for (size_t i = 0; i < k.n; i++)
+		cr_expect(!k.items[i].given_up);
+	cr_assert_eq(begun_encode(&begun, &text), 0);
+	scratch_write(dir, NAME_EPOCH, text.data, text.len);
+	load();
+	cr_expect(!k.items[0].given_up && !k.items[1].given_up && k.items[2].given_up && k.items[3].given_up);
+	scratch_write(dir, NAME_EPOCH, "x", 1);
+	keeping_free(&k);
+	cr_assert_eq(keeping_load(&repo, "main", &k, &err), -EBADMSG, "who knows what counts?");
+	cr_expect(strstr(err.text, "/main/" NAME_EPOCH), "%s", err.text);
 }
 
 Test(keeping, settles_the_newest_that_stays)

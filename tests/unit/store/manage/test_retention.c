@@ -106,6 +106,26 @@ Test(retention, the_newest_that_the_training_called_healthy_stays)
 	cr_assert_str_eq(apply(&one, items, 5), "500");
 }
 
+Test(retention, what_was_given_up_takes_nobodys_place)
+{
+	struct retention_item items[6];
+	series(items, 6);
+	for (size_t i = 2; i < 5; i++)
+		items[i].given_up = true;
+	items[5].id.epoch = 2;
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_last = 1}, items, 6), "600");
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_last = 2}, items, 6), "200 500 600");
+	items[5].damaged = true;
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_last = 1}, items, 6), "200 500 600");
+	items[0].verified = items[3].verified = items[1].healthy = items[2].healthy = true;
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_hourly = 1}, items, 6), "100 200 300 400 500 600");
+	cr_expect_eq(items[0].keep, RETENTION_VERIFIED);
+	cr_expect_eq(items[1].keep, RETENTION_HEALTHY);
+	cr_assert_str_eq(apply(&(struct retention_policy){.keep_last = 1}, items, 5), "100 200 300 400 500",
+			 "nothing was saved since");
+	cr_expect_eq(items[1].keep, RETENTION_NEWEST | RETENTION_HEALTHY | RETENTION_LAST);
+}
+
 Test(retention, damaged_ones_take_nobodys_place)
 {
 	struct retention_item items[5];
