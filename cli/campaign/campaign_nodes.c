@@ -26,6 +26,8 @@ int campaign_start(struct campaign *c, bool disturbed, uint64_t steps, struct er
 	memset(c->nodes, 0, sizeof(c->nodes));
 	for (uint32_t k = 0; k < c->nnodes; k++)
 		c->nodes[k].run_in = c->nodes[k].daemon_in = -1;
+	if (disturbed)
+		campaign_skip_logs(c);
 	if (c->nnodes == 1)
 		return campaign_start_run(c, 0, err);
 	int rc = 0;

@@ -128,7 +128,6 @@ int campaign_disturb(struct campaign *c)
 	int code = note_time(c, "started");
 	if (code)
 		return code;
-	campaign_skip_logs(c);
 	if (campaign_note_ways(c, "joined", 0, &err) || campaign_start(c, true, ENDLESS, &err))
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 	code = campaign_await_work(c, (struct step_id){0});

@@ -371,8 +371,11 @@ def _():
     child.communicate(timeout=DEADLINE)
     equal(child.returncode, CANCELLED)
     equal(list((top / "cut").glob("s")), [], "the daemon has ended")
+    with open(top / "cut" / "run.log", "a") as log:
+        log.write("ckpt run: rank 0 hangs: as the log said before it was interrupted\n")
     document = campaign(text, "cut", "--resume")
     equal(document["fired"], 3)
+    expect('"event":"named"' not in journal.read_text(), "what the log said before is noted again")
     has(campaign(text + "at 2s kill\n", "cut", "--resume", code=FAILED), "of another campaign")
     report = json.loads((top / "cut" / "report.json").read_text())
     equal(([r["start"] for r in report["recoveries"]].count(True), report["totals"]["recovered"]), (2, 3))
