@@ -147,6 +147,9 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	/* Nothing later than what the registry has was given, as far as anybody knows, and the plan that its ranks follow stands beside it. */
 	uint32_t last = host->spread ? start.elected : 0, plan = membership_plan(control, host->job);
 	bool resumes = last && start.next == last + 1 && (!plan || plan == start.plan.number);
+	if (host->spread && !resumes && start.next > EPOCH_MAX)
+		return err_set(err, -EOVERFLOW, "job '%s' has used up its %u epochs: choose another name", host->job,
+			       EPOCH_MAX);
 	host->resume_ns = resumes ? clock_now() : 0;
 	host->recorded = resumes ? last : 0;
 	host->back_recorded = rollbacks_last(&start.back);

@@ -303,9 +303,11 @@ void host_persist(void *arg, uint32_t epoch, const char *reason)
 	host->retry_ns = 0;
 	if (host->record)
 		return; /* when it has ended, this one follows */
-	int rc = record(host, epoch, &back, end_waits(host) ? "it has ended" : reason);
+	/* No message between nodes has room for a later one, and no record could be read. */
+	bool beyond = host->spread && epoch > EPOCH_MAX;
+	int rc = beyond ? -EOVERFLOW : record(host, epoch, &back, end_waits(host) ? "it has ended" : reason);
 	if (rc)
-		recorded(host, epoch, rc, err_name(rc));
+		recorded(host, epoch, rc, beyond ? "the job has used up its epochs: use another name" : err_name(rc));
 }
 
 void host_record(struct control *control, const char *job)

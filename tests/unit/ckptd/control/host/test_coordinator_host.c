@@ -3,6 +3,7 @@
 
 #include "ckptd/job/participation_maker.h"
 #include "control/control.h"
+#include "control/record/epoch_record.h"
 #include "runtime/loop.h"
 #include "scratch.h"
 #include "store/read/repo.h"
@@ -66,6 +67,21 @@ Test(coordinator_host, jobs_whose_nodes_were_lost_do_not_keep_others_out)
 	cr_expect_not(host_has(&here.control, "job-0"));
 	cr_expect(takes_part(0), "it comes back all the same");
 	cr_expect_eq(host_view(&here.control, "job-0").epoch, 2, "not in an epoch that was given before");
+}
+
+/* What a node says of the epochs that it knows of may be wrong, but what is on record can be read. */
+Test(coordinator_host, no_epoch_beyond_the_last_is_recorded)
+{
+	struct peer_report r = {
+		.type = PEER_NODE_JOIN, .job = "main", .node_join = {.world = 4, .nranks = 2, .known = EPOCH_MAX}};
+	struct begun last;
+	struct err err = {{0}};
+	reports(1, &r);
+	settle();
+	cr_expect_gt(host_view(&here.control, "main").epoch, EPOCH_MAX);
+	cr_assert_eq(epochs_last(&here.control, "main", &last, &err), 0, "%s", err.text);
+	cr_expect_leq(last.id.epoch, EPOCH_MAX);
+	begun_free(&last);
 }
 
 Test(coordinator_host, jobs_whose_nodes_are_there_stay)
