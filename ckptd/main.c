@@ -216,7 +216,7 @@ static int watch_all(struct server *s)
 static int start_watching(struct daemon *d, struct err *err)
 {
 	const struct config *config = &d->runtime.config;
-	int rc = space_new(d->runtime.config.store, d->runtime.reader, &d->storage.space);
+	int rc = space_new(&d->storage.place, d->runtime.reader, &d->storage.space);
 	if (rc)
 		return err_set(err, rc, "no memory to watch the store");
 	if (config->span_log)

@@ -50,6 +50,8 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 			 : 0;
 	if (!rc)
 		rc = disk_new(d->runtime.config.store, &d->storage.disk, &d->storage.root, err);
+	if (!rc && d->runtime.config.store)
+		rc = repo_place_init(&d->storage.place, d->storage.disk, d->storage.root, d->runtime.config.store, err);
 	if (rc || !d->runtime.config.store)
 		return rc;
 	/* The daemons of a cluster share it, each job of it belongs to one (control/record/directory_lock.h); one in no cluster has it alone. */

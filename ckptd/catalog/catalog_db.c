@@ -7,11 +7,13 @@
 #include "store/catalog/database.h"
 #include "store/catalog/listed.h"
 #include "store/catalog/recovered.h"
+#include "store/read/repo.h"
 
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { CATALOG_VERSION = 1 };
@@ -184,10 +186,18 @@ bool catalog_db_damaged(const struct catalog_db *db)
 	return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
+/* What would be made where no repository is any more would keep others from making one there. */
+static bool is_in_store(const struct catalog_db *db)
+{
+	AUTO_FREE char *mark = NULL;
+	int folder = (int)(strrchr(db->path, '/') - db->path);
+	return asprintf(&mark, "%.*s/%s", folder, db->path, REPO_MARK) >= 0 && !access(mark, F_OK);
+}
+
 static int reopen(struct catalog_db *db)
 {
 	close_file(db);
-	int rc = open_anew(db);
+	int rc = is_in_store(db) ? open_anew(db) : -ENOENT;
 	if (rc == -EBADMSG && !db->mended)
 		rc = make_anew(db);
 	if (rc)
@@ -203,7 +213,7 @@ int catalog_db_keep(struct catalog_db *db)
 		return make_anew(db);
 	if (!has_moved(db))
 		return 0;
-	log_warn("catalog: %s was deleted or replaced: going on with what is there", db->path);
+	log_warn("catalog: %s was deleted or replaced", db->path);
 	int rc = reopen(db);
 	if (rc)
 		log_warn("catalog: %s cannot be opened now (%s): dropping entries until it can", db->path,

@@ -167,7 +167,8 @@ static void enter(struct directory *s)
 {
 	switch (s->state) {
 	case DIRECTORY_JOB_DIR:
-		directory_submit(s, (struct disk_op){.kind = DISK_MKDIR, .dir = s->root, .name = s->job});
+		if (!directory_is_lost(s))
+			directory_submit(s, (struct disk_op){.kind = DISK_MKDIR, .dir = s->root, .name = s->job});
 		return;
 	case DIRECTORY_OPEN_JOB:
 		directory_submit(
@@ -209,7 +210,8 @@ static void enter(struct directory *s)
 		submit_sync(s, s->dir);
 		return;
 	case DIRECTORY_NAME:
-		ask_for_name(s);
+		if (!directory_is_lost(s))
+			ask_for_name(s);
 		return;
 	case DIRECTORY_SYNC_NAME:
 		submit_sync(s, s->job_dir);

@@ -13,6 +13,7 @@
  *    nothing of the directory is deleted. So what a coordinator asked of the disk may happen at any time later, when
  *    another one has made that checkpoint.
  *  - The job's directory and the root are fsynced by every commit: whoever made a directory may have died before it could.
+ *  - Nothing is made, and nothing gets its name, where the path of the store leads to no repository any more.
  *  - A failed fsync fails the checkpoint; nothing is retried under the same name.
  * Fault model: the process or the machine may stop at any instant. What was not fsynced may be lost, torn or reordered,
  * names as well as bytes. Any operation may fail, and may happen late.
@@ -64,6 +65,7 @@ enum { DIRECTORY_LOOKS = 8 }; /* node manifests that are read at a time */
 struct directory_look;
 struct directory_compare;
 struct pool;
+struct repo_place;
 
 struct directory {
 	/* set by the caller */
@@ -71,9 +73,10 @@ struct directory {
 	int root;
 	char job[NAME_JOB_MAX];
 	struct step_id id;
-	uint64_t maker;    /* as in name_work() */
-	struct pool *pool; /* on which node manifests are compared; NULL: they are not */
-	const char *store; /* then, the path of root */
+	uint64_t maker;           /* as in name_work() */
+	struct pool *pool;        /* on which node manifests are compared; NULL: they are not */
+	const char *store;        /* then, the path of root */
+	struct repo_place *place; /* of root, looked at before anything is made and before the name; NULL: it is not */
 	bool (*stands)(
 		const struct directory
 			*s); /* asked before each step: false has the same effect as directory_abandon; NULL: always */

@@ -4,6 +4,7 @@
 
 #include "checkpoint/file/compress_buffers.h"
 #include "runtime/room.h"
+#include "store/read/repo_place.h"
 
 struct catalog;
 struct disk;
@@ -14,6 +15,7 @@ struct space;
 struct storage {
 	struct disk *disk;
 	int root;                /* handle of the repository; -1: memory only */
+	struct repo_place place; /* whether the path of the store still leads to it */
 	struct throttle writes;  /* what commits write */
 	struct meter reads;      /* what is read back */
 	struct packing packing;  /* by the workers of the pool */

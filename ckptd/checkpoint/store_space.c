@@ -4,15 +4,17 @@
 #include "base/clock.h"
 #include "runtime/room.h"
 #include "store/read/repo.h"
+#include "store/read/repo_place.h"
 
 struct space {
 	struct work work;
 	struct pool *pool;
-	const char *store;
+	struct repo_place *place;
 	struct space_view view;
 	bool busy;
 	uint64_t next_ns;
 	/* the worker's */
+	struct repo_place look;
 	int rc;
 	uint64_t free_bytes, total_bytes;
 };
@@ -21,7 +23,8 @@ static void run(struct work *work)
 {
 	struct space *space = list_entry(work, struct space, work);
 	struct repo repo;
-	space->rc = repo_open(space->store, &repo, NULL);
+	repo_place_check(&space->look, NULL);
+	space->rc = repo_open(space->look.path, &repo, NULL);
 	if (space->rc)
 		return;
 	space->rc = disk_space(repo.disk, repo.root, &space->free_bytes, &space->total_bytes);
@@ -32,6 +35,7 @@ static void done(struct work *work)
 {
 	struct space *space = list_entry(work, struct space, work);
 	space->busy = false;
+	repo_place_found(space->place, &space->look);
 	if (space->rc)
 		return; /* what was known stays, with its age */
 	space->view = (struct space_view){.known = true,
@@ -40,17 +44,17 @@ static void done(struct work *work)
 					  .asked_ns = clock_now()};
 }
 
-int space_new(const char *store, struct pool *pool, struct space **out)
+int space_new(struct repo_place *place, struct pool *pool, struct space **out)
 {
 	*out = NULL;
-	if (!store)
+	if (!place->path)
 		return 0;
 	struct space *space = calloc(1, sizeof(*space));
 	if (!space)
 		return -ENOMEM;
 	space->work = (struct work){.run = run, .done = done};
 	space->pool = pool;
-	space->store = store;
+	space->place = place;
 	*out = space;
 	return 0;
 }
@@ -60,6 +64,7 @@ void space_tick(struct space *space, uint64_t now)
 	if (!space || space->busy || now < space->next_ns)
 		return;
 	space->busy = true;
+	space->look = *space->place;
 	space->rc = -ECANCELED; /* unless it is run */
 	space->next_ns = now + SPACE_EVERY_MS * CLOCK_NS_PER_MS;
 	pool_submit(space->pool, &space->work);

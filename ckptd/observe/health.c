@@ -30,6 +30,9 @@ static const struct {
 	enum health_severity severity;
 	const char *remedy;
 } codes[HEALTH_CODE_END] = {
+	[HEALTH_STORE_MISSING] = {"STORE_MISSING", HEALTH_FAILING,
+				  "Do what the text says: until then nothing is saved to storage. What is in memory is "
+				  "good."},
 	[HEALTH_STORE_READ_ONLY] = {"STORE_READ_ONLY", HEALTH_FAILING,
 				    "Mount the store for writing; a file system that went read-only by itself has met "
 				    "errors: look into the kernel's log first."},
@@ -224,6 +227,9 @@ __attribute__((format(printf, 3, 4))) static void add_failing(struct look *look,
 
 static void look_at_space(struct look *look)
 {
+	const struct err *trouble = &look->observe->storage->place.trouble;
+	if (trouble->text[0])
+		add(look, HEALTH_STORE_MISSING, "%s", trouble->text);
 	struct space_view view = space_get(look->observe->storage->space);
 	char is[16], of[16];
 	if (!view.known)

@@ -396,11 +396,8 @@ void disk_unregister(struct disk *d, int token)
 	(void)token;
 }
 
-int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st)
+static int stat_inode(const struct inode *inode, struct disk_stat *st)
 {
-	if (d->killed)
-		return -EIO;
-	const struct inode *inode = names_find(&disk_sim_inode(dir)->now_names, name);
 	if (!inode)
 		return -ENOENT;
 	*st = (struct disk_stat){.is_dir = inode->dir,
@@ -410,6 +407,19 @@ int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st
 				 .mtime_ns = inode->mtime,
 				 .blocks512 = inode->now.len / 512};
 	return 0;
+}
+
+int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st)
+{
+	if (d->killed)
+		return -EIO;
+	const struct inode *inode = disk_sim_inode(dir);
+	return stat_inode(strcmp(name, ".") ? names_find(&inode->now_names, name) : inode, st);
+}
+
+int disk_stat_path(const char *path, struct disk_stat *st)
+{
+	return stat_inode(inode_walk(path), st);
 }
 
 int disk_chmod(struct disk *d, int dir, uint32_t mode)

@@ -169,6 +169,7 @@ static int begin(struct coordinator_host *host, uint32_t world, struct err *err)
 	directories_init(&host->directories, control->storage->disk, control->storage->root, host->job, host->coord);
 	host->directories.pool = control->runtime->pool;
 	host->directories.store = control->runtime->config.store;
+	host->directories.place = &control->storage->place;
 	host->directories.elected = is_elected(host) ? control : NULL;
 	host->directories.maker = is_elected(host) ? coordinator_term(control, host->job) : clock_wall();
 	return 0;

@@ -115,6 +115,7 @@ void directories_make(struct directories *directories, struct step_id id)
 	s->maker = directories->maker;
 	s->pool = directories->compared != id.epoch ? directories->pool : NULL;
 	s->store = directories->store;
+	s->place = directories->place;
 	s->stands = directories->elected ? stands : NULL;
 	s->made = made;
 	s->sealed = sealed;

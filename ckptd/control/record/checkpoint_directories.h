@@ -10,6 +10,7 @@ struct coord;
 struct control;
 struct disk;
 struct pool;
+struct repo_place;
 
 struct directories {
 	struct disk *disk;
@@ -19,6 +20,7 @@ struct directories {
 	uint64_t maker;    /* as in struct directory */
 	struct pool *pool; /* likewise */
 	const char *store;
+	struct repo_place *place;
 	const struct control
 		*elected;  /* nobody else coordinates the job for as long as it does; NULL: nobody else ever does */
 	uint32_t compared; /* the epoch of which a checkpoint was; its nodes' tables stay what they are */

@@ -164,6 +164,8 @@ struct disk_stat {
 	uint32_t uid, mode;  /* the mode's permissions alone */
 };
 int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st);
+/* Of a path; links are followed. */
+int disk_stat_path(const char *path, struct disk_stat *st);
 /* Of an open directory: permissions, and the bit by which what is made in it has its group. */
 int disk_chmod(struct disk *d, int dir, uint32_t mode);
 /* Calls fn for every name but . and .., until it returns non-zero, which is returned. */

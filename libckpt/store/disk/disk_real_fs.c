@@ -11,24 +11,38 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+static void tell(const struct stat *s, struct disk_stat *st)
+{
+	*st = (struct disk_stat){
+		.is_dir = S_ISDIR(s->st_mode),
+		.size = (uint64_t)s->st_size,
+		.blocks512 = (uint64_t)s->st_blocks,
+		.links = s->st_nlink,
+		.dev = s->st_dev,
+		.ino = s->st_ino,
+		.mtime_ns = (uint64_t)s->st_mtim.tv_sec * CLOCK_NS_PER_S + (uint64_t)s->st_mtim.tv_nsec,
+		.changed_ns = (uint64_t)s->st_ctim.tv_sec * CLOCK_NS_PER_S + (uint64_t)s->st_ctim.tv_nsec,
+		.uid = s->st_uid,
+		.mode = s->st_mode & 07777,
+	};
+}
+
 int disk_stat_at(struct disk *d, int dir, const char *name, struct disk_stat *st)
 {
 	(void)d;
 	struct stat s;
 	if (fstatat(dir, name, &s, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	*st = (struct disk_stat){
-		.is_dir = S_ISDIR(s.st_mode),
-		.size = (uint64_t)s.st_size,
-		.blocks512 = (uint64_t)s.st_blocks,
-		.links = s.st_nlink,
-		.dev = s.st_dev,
-		.ino = s.st_ino,
-		.mtime_ns = (uint64_t)s.st_mtim.tv_sec * CLOCK_NS_PER_S + (uint64_t)s.st_mtim.tv_nsec,
-		.changed_ns = (uint64_t)s.st_ctim.tv_sec * CLOCK_NS_PER_S + (uint64_t)s.st_ctim.tv_nsec,
-		.uid = s.st_uid,
-		.mode = s.st_mode & 07777,
-	};
+	tell(&s, st);
+	return 0;
+}
+
+int disk_stat_path(const char *path, struct disk_stat *st)
+{
+	struct stat s;
+	if (stat(path, &s) < 0)
+		return -errno;
+	tell(&s, st);
 	return 0;
 }
 

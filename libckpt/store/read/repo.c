@@ -12,6 +12,42 @@ enum { MARK_MAX = 4096 };
 
 /* ---- open, create */
 
+static int is_step(void *arg, const char *name)
+{
+	struct step_id id;
+	(void)arg;
+	return name_parse_dir(name, &id) >= 0;
+}
+
+/* 1: a directory that looks like a job's, with a checkpoint in it. */
+static int is_job(void *arg, const char *name)
+{
+	const struct repo *repo = arg;
+	if (name_check("job", name, NAME_JOB_MAX, NULL) < 0)
+		return 0;
+	int dir = disk_open_at(repo->disk, repo->root, name, DISK_DIR);
+	int found = dir < 0 ? 0 : disk_list(repo->disk, dir, is_step, NULL);
+	if (dir >= 0)
+		disk_close_file(repo->disk, dir);
+	return found > 0;
+}
+
+/* What lost its mark alone is to have it again: whoever gives another directory begins at step 0. */
+static int lost_mark(const struct repo *repo, int rc, struct err *err)
+{
+	return err_set(err, rc,
+		       "%s has checkpoints, but its file %s is missing, without which it is not a repository. Make it "
+		       "again: echo '%.*s' > '%s/%s'",
+		       repo->path, REPO_MARK, (int)strlen(REPO_MARK_TEXT) - 1, REPO_MARK_TEXT, repo->path, REPO_MARK);
+}
+
+static int no_mark(struct repo *repo, struct err *err)
+{
+	if (disk_list(repo->disk, repo->root, is_job, repo) > 0)
+		return lost_mark(repo, -ENOENT, err);
+	return err_set(err, -ENOENT, "%s is not a repository: it has no file %s", repo->path, REPO_MARK);
+}
+
 static int check_mark(struct repo *repo, struct err *err)
 {
 	AUTO_FREE void *text = NULL;
@@ -19,7 +55,7 @@ static int check_mark(struct repo *repo, struct err *err)
 	struct err why = {0};
 	int rc = disk_read_file(repo->disk, repo->root, REPO_MARK, MARK_MAX, &text, &len, &why);
 	if (rc == -ENOENT)
-		return err_set(err, rc, "%s is not a repository: it has no file %s", repo->path, REPO_MARK);
+		return no_mark(repo, err);
 	if (rc < 0)
 		return err_set(err, rc, "%s: %s", repo->path, why.text);
 	if (strncmp(text, REPO_MARK_TEXT, strlen(REPO_MARK_TEXT)))
@@ -69,6 +105,8 @@ static int put_mark(struct repo *repo, struct err *err)
 	int rc = disk_list(repo->disk, repo->root, is_foreign, &foreign);
 	if (rc < 0)
 		return err_set(err, rc, "cannot list %s: %s", repo->path, err_name(rc));
+	if (foreign && disk_list(repo->disk, repo->root, is_job, repo) > 0)
+		return lost_mark(repo, -ENOTEMPTY, err);
 	if (foreign)
 		return err_set(err, -ENOTEMPTY,
 			       "%s is not empty and not a repository: give an empty or a new directory", repo->path);

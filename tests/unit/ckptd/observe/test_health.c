@@ -60,6 +60,14 @@ Test(health, nothing_wrong_is_ok)
 	cr_assert_str_eq(health_status_name(severity), "ok");
 }
 
+Test(health, a_store_that_is_not_where_its_path_leads_fails)
+{
+	cr_assert_null(find(HEALTH_STORE_MISSING));
+	err_set(&d.storage.place.trouble, -ENOENT, "the store /store is gone");
+	cr_assert_str_eq(find(HEALTH_STORE_MISSING)->text, "the store /store is gone");
+	cr_assert_eq(severity, HEALTH_FAILING);
+}
+
 Test(health, notices_leave_the_status_ok)
 {
 	d.runtime.config.store = NULL;
