@@ -44,12 +44,19 @@ int order_give(const struct cli *cli, const struct wire_command *what, struct wi
 	return cli_fail(cli, gone ? EXIT_NO_DAEMON : EXIT_FAILED, "%s", err.text);
 }
 
+int order_ask(const struct cli *cli, json_t **doc, struct err *err)
+{
+	char path[CONTACT_PATH_MAX];
+	*doc = NULL;
+	int rc = contact_path(cli_text(cli, "socket"), path, err);
+	return rc ? rc
+		  : contact_status(path, cli_text(cli, "user"), clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), doc, err);
+}
+
 json_t *order_look(const struct cli *cli)
 {
-	json_t *doc = NULL;
-	char path[CONTACT_PATH_MAX];
-	if (!contact_path(cli_text(cli, "socket"), path, NULL))
-		contact_status(path, cli_text(cli, "user"), clock_deadline(ANSWER_MS * CLOCK_NS_PER_MS), &doc, NULL);
+	json_t *doc;
+	order_ask(cli, &doc, NULL);
 	return doc;
 }
 

@@ -18,6 +18,8 @@ int order_again(const struct cli *cli, const struct wire_command *what, struct w
 
 /* The document of the daemon; owned by the caller. NULL: it does not answer (not said). */
 json_t *order_look(const struct cli *cli);
+/* The same. -errno: why there is none; -ENOENT: there is no socket. */
+int order_ask(const struct cli *cli, json_t **doc, struct err *err);
 /* The job in it; borrowed. NULL: the daemon has none of that name. */
 const json_t *order_job(const json_t *doc, const char *name);
 

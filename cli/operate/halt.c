@@ -51,40 +51,40 @@ static int choose(const struct cli *cli, enum wire_command_kind *kind, uint64_t 
 	return EXIT_OK;
 }
 
-/* Its ranks have all said goodbye, or it is no longer known. */
+/* No process of it is left and no launcher, which may be about to start some again; or it is no longer known. */
 static bool has_ended(const json_t *doc, const char *name)
 {
-	size_t i;
-	const json_t *rank, *job = order_job(doc, name);
-	if (!job)
-		return true;
-	json_array_foreach(json_object_get(job, "ranks"), i, rank)
-	{
-		const char *state = json_string_value(json_object_get(rank, "state"));
-		if (!state || (strcmp(state, "left") != 0 && strcmp(state, "absent") != 0))
-			return false;
-	}
-	return true;
+	const json_t *job = order_job(doc, name);
+	const char *state = json_string_value(json_object_get(job, "state"));
+	return !job || (state && !strcmp(state, "dormant"));
+}
+
+/* A daemon that ckpt run has started ends with the job, and its socket with it. One that is there and does not answer says nothing. */
+static bool look(const struct cli *cli, const char *name, struct err *silent)
+{
+	json_t *doc;
+	*silent = (struct err){0};
+	int rc = order_ask(cli, &doc, silent);
+	bool ended = rc ? rc == -ENOENT : has_ended(doc, name);
+	json_decref(doc);
+	return ended;
 }
 
 static int wait_for_end(const struct cli *cli, const char *name, uint64_t seconds)
 {
 	uint64_t deadline = clock_deadline(seconds * CLOCK_NS_PER_S);
+	struct err silent;
 	cli_catch_interrupt();
-	for (;;) {
-		json_t *doc = order_look(cli);
-		/* A daemon that ckpt run has started ends with the job. */
-		bool ended = !doc || has_ended(doc, name);
-		json_decref(doc);
-		if (ended)
-			return EXIT_OK;
+	while (!look(cli, name, &silent)) {
 		int rc = order_pause(deadline);
 		if (rc == -ECANCELED)
 			return cli_fail(cli, EXIT_CANCELLED,
 					"no longer waiting; what was asked stays asked (--cancel)");
 		if (rc)
-			return cli_fail(cli, EXIT_FAILED, "job %s has not ended after %" PRIu64 " s", name, seconds);
+			return cli_fail(cli, EXIT_FAILED, "job %s has not ended after %" PRIu64 " s%s%s", name, seconds,
+					silent.text[0] ? ": " : "", silent.text);
 	}
+	return EXIT_OK;
 }
 
 static int run(struct cli *cli)
