@@ -39,12 +39,25 @@ const char *node_part_state_name(enum node_part_state state)
 
 static void enter(struct node_part *c);
 
+/* The coordinator's daemon had it made and fsynced before it ordered this part. */
+static bool is_elsewhere(const struct node_part *c, int rc)
+{
+	return c->store && rc == -ENOENT && (c->state == NODE_PART_FIND_JOB || c->state == NODE_PART_FIND_DIR);
+}
+
 void node_part_fail(struct node_part *c, int rc, const char *what)
 {
 	if (c->rc)
 		return;
 	c->rc = rc;
-	err_set(&c->err, rc, "%s of %s/%s failed: %s", what, c->job, c->name, err_name(rc));
+	if (is_elsewhere(c, rc))
+		err_set(&c->err, rc,
+			"node %s does not find in its store %s what the job's coordinator has made in its own: all "
+			"nodes "
+			"need the same store. Is it mounted on all?",
+			c->node, c->store);
+	else
+		err_set(&c->err, rc, "%s of %s/%s failed: %s", what, c->job, c->name, err_name(rc));
 	denied_dir(c->disk, c->dir >= 0 ? c->dir : c->job_dir >= 0 ? c->job_dir : c->root, rc, &c->err);
 	node_part_stop_files(c); /* which nothing would arrive for any more */
 }

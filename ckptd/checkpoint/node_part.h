@@ -100,6 +100,7 @@ struct node_part {
 	struct packing *packing;      /* data files are packed where that pays. NULL: they are not */
 	uint64_t full_every;          /* checkpoints that one file may serve; 1: none but its own */
 	int root;
+	const char *store; /* where several nodes take part, the path of root, for messages; else NULL */
 	char job[NAME_JOB_MAX], node[NAME_NODE_MAX];
 	struct step_id id;
 	uint32_t world, nranks;

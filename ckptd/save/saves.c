@@ -269,6 +269,7 @@ static int start_commit(struct saves *saves, struct snapshot *s)
 	c->full_every = saves->of.policy->full_every;
 	c->packing = saves->of.policy->compress == COMPRESS_ZSTD ? &saves->of.storage->packing : NULL;
 	c->root = saves->of.storage->root;
+	c->store = *saves->of.spread ? saves->of.runtime->config.store : NULL;
 	c->id = s->id;
 	c->world = *saves->of.world;
 	c->nranks = s->nparts;
