@@ -1,19 +1,29 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "client/session/service.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* How long a rank that is said to be held may still turn out to be a process in its last moments. */
 #define HELD_PATIENCE (2 * CLOCK_NS_PER_S)
+/* A daemon that is started together with its ranks is there by then: who waits longer is told for what. */
+#define QUIET_WAIT CLOCK_NS_PER_S
 
 int link_error(const struct frame *f, struct err *err)
 {
 	struct wire_error m;
 	int rc = wire_error_decode(f->body, f->len, &m, err);
 	return rc ? rc : err_set(err, m.rc, "%s", m.text);
+}
+
+static bool is_socket(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) || S_ISSOCK(st.st_mode); /* gone meanwhile: none is there */
 }
 
 static int connect_errno(int rc, const struct settings *settings, struct err *err)
@@ -24,6 +34,10 @@ static int connect_errno(int rc, const struct settings *settings, struct err *er
 		return err_set(err, -EACCES, "the daemon's socket %s belongs to another user", settings->socket);
 	case -ENOENT:
 	case -ECONNREFUSED:
+		if (!is_socket(settings->socket))
+			return err_set(err, -ENOTCONN,
+				       "%s is not a socket: name the socket of this node's ckptd in CKPT_SOCKET",
+				       settings->socket);
 		return err_set(err, -ENOTCONN,
 			       "no daemon listens at %s: start ckptd, or name its socket in CKPT_SOCKET",
 			       settings->socket);
@@ -97,10 +111,18 @@ int link_open(const struct settings *settings, uint32_t epoch, uint64_t deadline
 	return 0;
 }
 
+static void tell_wait(const struct settings *settings, int rc, uint64_t deadline, const struct err *err)
+{
+	int left_ms = clock_ms_until(deadline);
+	const char *what = rc == -ENOTCONN ? ": waiting for a daemon" : ": waiting";
+	log_warn("rank %u: %s%s, at most %d s longer", settings->rank, err->text, what, (left_ms + 999) / 1000);
+}
+
 int link_open_patiently(const struct settings *settings, uint64_t deadline, int *sock, struct wire_welcome *welcome,
 			struct err *err)
 {
 	uint64_t held_until = 0; /* counts from when it was first said: the daemon may have come late */
+	uint64_t tell_at = clock_deadline(QUIET_WAIT);
 	struct err refusal;
 	int refused = 0;
 	for (int pause_ms = 10;; pause_ms = pause_ms < 200 ? pause_ms * 2 : 200) {
@@ -118,6 +140,10 @@ int link_open_patiently(const struct settings *settings, uint64_t deadline, int 
 		bool again = rc == -ENOTCONN || rc == -EAGAIN || (rc == -EBUSY && clock_now() < held_until);
 		if (!again || clock_now() + (uint64_t)pause_ms * CLOCK_NS_PER_MS >= deadline)
 			return rc == -EAGAIN ? -EBUSY : rc;
+		if (rc != -EBUSY && clock_now() >= tell_at) {
+			tell_wait(settings, rc, deadline, err);
+			tell_at = UINT64_MAX;
+		}
 		poll(NULL, 0, pause_ms);
 	}
 }

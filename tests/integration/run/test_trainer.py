@@ -268,6 +268,16 @@ def no_daemon():
     expect(done.returncode == 1 and str(top / "nobody") in done.stderr, done)
 
 
+@case("a rank that waits for a daemon says so, once, and that the socket is none")
+def waits_for_daemon():
+    (top / "plain").write_text("")
+    for path, cause in ((top / "nobody", "no daemon listens at"), (top / "plain", "plain is not a socket"), (top, "is not a socket")):
+        env = dict(os.environ, CKPT_SOCKET=str(path), CKPT_WORLD="1", CKPT_RANK="0", CKPT_TIMEOUT_MS="1500")
+        done = subprocess.run([BIN / "ckpt-train"], capture_output=True, text=True, timeout=DEADLINE, env=env)
+        told = [line for line in done.stderr.splitlines() if "waiting for a daemon, at most 1 s longer" in line]
+        expect(done.returncode == 1 and len(told) == 1 and cause in told[0] and str(path) in told[0], done)
+
+
 @case("wrong usage ends with status 2 and names the option")
 def usage():
     done = subprocess.run([BIN / "ckpt-train", "--batch", "none"], capture_output=True, text=True, timeout=DEADLINE)
