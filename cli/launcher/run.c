@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { RESTARTS_DEFAULT = 10, GRACE_DEFAULT_S = 60, SECONDS_MAX = 1000000 };
 
@@ -165,6 +166,23 @@ static int use_own(const struct cli *cli, struct keeper *keeper)
 	return EXIT_OK;
 }
 
+/* A socket's name may have outlived the run that it was of. ckptd would only say that it cannot listen there. */
+static int check_folder(const struct cli *cli, const char *socket, bool option)
+{
+	char folder[CONTACT_PATH_MAX];
+	snprintf(folder, sizeof(folder), "%s", socket);
+	char *slash = strrchr(folder, '/');
+	if (!slash || slash == folder)
+		return EXIT_OK;
+	*slash = 0;
+	if (!access(folder, X_OK))
+		return EXIT_OK;
+	return cli_fail(cli, EXIT_NO_DAEMON, "%s names the socket %s, and its folder cannot be used: %s: %s",
+			option ? "--socket" : "CKPT_SOCKET", socket, err_name(errno),
+			option ? "name another one, or leave out --socket"
+			       : "unset CKPT_SOCKET, if it is of a run that has ended, or name another one");
+}
+
 /* Where a socket was named and a daemon answers, that one; else one of our own. */
 static int choose_daemon(const struct cli *cli, struct keeper *keeper)
 {
@@ -186,8 +204,12 @@ static int choose_daemon(const struct cli *cli, struct keeper *keeper)
 	}
 	if (contact_path(socket, keeper->socket, &err))
 		return cli_fail(cli, EXIT_USAGE, "%s", err.text);
-	if (!answers(keeper->socket, &err))
-		return check_store(cli) ? EXIT_USAGE : use_own(cli, keeper);
+	if (!answers(keeper->socket, &err)) {
+		int code = check_store(cli);
+		if (!code)
+			code = check_folder(cli, keeper->socket, cli_text(cli, "socket"));
+		return code ? code : use_own(cli, keeper);
+	}
 	if (cli_text(cli, "store"))
 		return cli_fail(cli, EXIT_USAGE,
 				"a daemon answers at %s already, with a store of its own: leave out --store",

@@ -119,6 +119,9 @@ static int lock_name(const char *path, struct listen_lock *lock, struct err *err
 	snprintf(lock->path, sizeof(lock->path), "%s" LOCK_SUFFIX, path);
 	for (;;) {
 		lock->fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+		if (lock->fd < 0 && errno == ENOENT)
+			return err_set(err, -ENOENT,
+				       "the folder of the socket %s is not there: make it, or name another one", path);
 		if (lock->fd < 0)
 			return err_set(err, -errno, "lock %s of the socket: %s", lock->path, err_name(errno));
 		if (!flock(lock->fd, LOCK_EX | LOCK_NB) && is_still_named(lock))

@@ -10,7 +10,7 @@ import sys
 import time
 
 from launcher import CKPT, DEADLINE, ENVIRONMENT, TRAIN, Run, gone, run, sh, tidy, top, until_gone
-from tap import Cases, equal, expect, has
+from tap import BIN, Cases, equal, expect, has
 
 cases = Cases(tidy)
 case = cases.case
@@ -107,6 +107,15 @@ def _():
     equal(done.returncode, 1)
     has(done.stderr, "File too large: raise the limit of file sizes (ulimit -f) for ckptd")
     expect("killed by signal" not in done.stderr, done.stderr)
+
+
+@case("a socket whose folder is gone is named, with where it was named and what to do, before anything is started")
+def _():
+    socket = str(top / "ckpt-ended" / "ckptd.sock")
+    has(run(*sh("echo no"), code=12, CKPT_SOCKET=socket).err(), f"CKPT_SOCKET names the socket {socket}", "No such file", "unset CKPT_SOCKET")
+    has(run("--socket", socket, *sh("echo no"), code=12).err(), f"--socket names the socket {socket}", "leave out --socket")
+    done = subprocess.run([BIN / "ckptd", "--socket", socket], env=ENVIRONMENT, capture_output=True, text=True, timeout=DEADLINE)
+    expect(done.returncode and f"the folder of the socket {socket} is not there" in done.stderr, done)
 
 
 @case("a store that another daemon has is code 11")
