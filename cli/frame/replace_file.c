@@ -1,9 +1,25 @@
 #include "frame/replace_file.h"
 
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+int file_can_be_written(const char *path, struct err *err)
+{
+	char folder[PATH_MAX];
+	struct stat st;
+	if (!stat(path, &st) && S_ISDIR(st.st_mode))
+		return err_set(err, -EISDIR, "%s: %s", path, err_name(-EISDIR));
+	if (!access(path, W_OK))
+		return 0;
+	if (errno != ENOENT || snprintf(folder, sizeof(folder), "%s", path) >= (int)sizeof(folder))
+		return err_set(err, -errno, "%s: %s", path, err_name(errno));
+	if (access(dirname(folder), W_OK | X_OK))
+		return err_set(err, -errno, "%s: the folder of it: %s", path, err_name(errno));
+	return 0;
+}
 
 int replace_file(const char *path, int (*put)(FILE *f, const void *arg), const void *arg, struct err *err)
 {

@@ -10,4 +10,7 @@
  * -errno. What cannot be written leaves the old one as it was. */
 int replace_file(const char *path, int (*put)(FILE *f, const void *arg), const void *arg, struct err *err);
 
+/* Whether a file of this name can be written, as far as can be told without making it: for what is written only after a long time. */
+int file_can_be_written(const char *path, struct err *err);
+
 #endif

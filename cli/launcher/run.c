@@ -1,5 +1,6 @@
 #include "frame/amount.h"
 #include "frame/output.h"
+#include "frame/replace_file.h"
 #include "launcher/launch.h"
 #include "starter/starter.h"
 
@@ -228,6 +229,14 @@ static int write_report(const struct cli *cli, const char *path, const json_t *r
 	return failed ? cli_fail(cli, EXIT_FAILED, "the report %s: %s", path, err_name(errno)) : EXIT_OK;
 }
 
+/* Before the job is started, not after it has trained for days. */
+static int check_report(const struct cli *cli)
+{
+	const char *path = cli_text(cli, "report");
+	struct err err = {""};
+	return path && file_can_be_written(path, &err) ? cli_fail(cli, EXIT_FAILED, "--report %s", err.text) : EXIT_OK;
+}
+
 static int tell(const struct cli *cli, const struct launch *launch, int code)
 {
 	const char *path = cli_text(cli, "report");
@@ -253,6 +262,8 @@ static int launch_with(struct cli *cli, struct launch *launch)
 		code = cli_fail(cli, EXIT_FAILED, "%s", err.text);
 	if (!code && starter_names_hosts(cli_text(cli, "nodes")))
 		return starter_main(cli, options.job, options.processes, options.grace_ns, launch->signals);
+	if (!code)
+		code = check_report(cli);
 	if (!code)
 		code = options.nodes > 1 ? use_external(cli, &launch->keeper) : choose_daemon(cli, &launch->keeper);
 	if (code)

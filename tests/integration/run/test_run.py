@@ -118,6 +118,16 @@ def _():
     expect(done.returncode and f"the folder of the socket {socket} is not there" in done.stderr, done)
 
 
+@case("a report that cannot be written is said before a rank is started")
+def _():
+    (top / "is-a-file").write_text("")
+    for path, text in ((top / "none" / "r.json", "No such file"), (top, "Is a directory"), (top / "is-a-file" / "r.json", "Not a directory")):
+        done = run("--report", path, *sh("echo started"), code=1)
+        has(done.err(), f"--report {path}", text)
+        equal(done.out(), "")
+    equal((run("--report", "r.json", *sh("true")).folder / "r.json").read_bytes()[:1], b"{")
+
+
 @case("a store that another daemon has is code 11")
 def _():
     store = top / "locked"
