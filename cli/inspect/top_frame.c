@@ -121,8 +121,7 @@ static void draw_saves(const json_t *saves, size_t most)
 		table_cell(t, TONE_PLAIN, "%s",
 			   rate_of(json_number_value(field(save, "written_bytes")),
 				   json_number_value(field(save, "write_ms")), cell));
-		table_cell(t, TONE_PLAIN, "%.60s",
-			   json_is_string(field(save, "error")) ? field_text(save, "error") : "");
+		table_cell(t, TONE_PLAIN, "%s", json_is_string(field(save, "error")) ? field_text(save, "error") : "");
 	}
 	table_print(t);
 }
@@ -150,7 +149,7 @@ static void draw_recovery(const json_t *r)
 		out(TONE_WARN, " %s", field_text(r, "state"));
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		out(TONE_DIM, "%s%s %s", i ? ", " : " (", parts[i].name, time_of(r, parts[i].key, cell));
-	out(TONE_PLAIN, "): %.60s\n", field_text(r, "reason"));
+	out(TONE_PLAIN, "): %s\n", field_text(r, "reason"));
 }
 
 static void draw_recoveries(const json_t *recent, size_t most)
@@ -192,7 +191,7 @@ static void draw_copies(const json_t *copies)
 	if (json_is_true(field(copies, "under_way")))
 		out(TONE_DIM, ", under way");
 	else if (missing)
-		out(TONE_WARN, ", %" PRId64 " ranks lack some: %.60s", field_number(copies, "ranks_missing"),
+		out(TONE_WARN, ", %" PRId64 " ranks lack some: %s", field_number(copies, "ranks_missing"),
 		    field_text(copies, "error"));
 	out(TONE_PLAIN, "\n");
 }

@@ -55,6 +55,20 @@ def _():
     equal([document["command"], document["jobs"][0]["name"]], ["top", "gpt"])
 
 
+@case("the error of a save is there to its end")
+def _():
+    (daemon.store / "gpt").rename(daemon.store / "aside")
+    (daemon.store / "gpt").write_text("")
+    def errors():
+        job = next(job for job in json.loads(top("--json")[0])["jobs"] if job["name"] == "gpt")
+        return [save["error"] for save in job["saves"]["recent"] if len(save["error"] or "") > 60]
+    until(errors, "a failed save", pause=0.2)
+    until(lambda: set(errors()) & {line[-len(error):] for line in top("--once")[0].splitlines() for error in errors()},
+          "one of the errors at the end of a line", pause=0.2)
+    (daemon.store / "gpt").unlink()
+    (daemon.store / "aside").rename(daemon.store / "gpt")
+
+
 @case("on a terminal it goes on, fits, and q leaves it as it was")
 def _():
     terminal = terminal_with_top()
