@@ -332,13 +332,19 @@ static int read_mark(const struct checkpoint *ck, const char *name, void **text,
 	return as_damage(disk_read_file(ck->repo->disk, ck->dir, name, MARK_BYTES_MAX, text, len, err));
 }
 
+/* What a decoder says, with the file that it is said of. */
+static int in_document(const char *name, int rc, struct err *err)
+{
+	return rc < 0 ? err_prefix(err, rc, "%s", name) : rc;
+}
+
 int checkpoint_health(const struct checkpoint *ck, struct health *health, struct err *err)
 {
 	AUTO_FREE void *text = NULL;
 	size_t len;
 	int rc = read_mark(ck, NAME_HEALTH, &text, &len, err);
 	if (!rc)
-		rc = health_decode(text, len, health, err);
+		rc = in_document(NAME_HEALTH, health_decode(text, len, health, err), err);
 	return rc < 0 ? rc : check_identity(ck, NAME_HEALTH, health->job, health->id, err);
 }
 
@@ -348,7 +354,7 @@ int checkpoint_health_mark(const struct checkpoint *ck, struct health_mark *mark
 	size_t len;
 	int rc = read_mark(ck, NAME_HEALTH_MARK, &text, &len, err);
 	if (!rc)
-		rc = health_mark_decode(text, len, mark, err);
+		rc = in_document(NAME_HEALTH_MARK, health_mark_decode(text, len, mark, err), err);
 	return rc < 0 ? rc : check_identity(ck, NAME_HEALTH_MARK, mark->job, mark->id, err);
 }
 
@@ -358,7 +364,7 @@ int checkpoint_pin(const struct checkpoint *ck, struct pin *pin, struct err *err
 	size_t len;
 	int rc = read_mark(ck, NAME_PINNED, &text, &len, err);
 	if (!rc)
-		rc = pin_decode(text, len, pin, err);
+		rc = in_document(NAME_PINNED, pin_decode(text, len, pin, err), err);
 	return rc < 0 ? rc : check_identity(ck, NAME_PINNED, pin->job, pin->id, err);
 }
 

@@ -56,6 +56,7 @@ static void read_marks(const struct checkpoint *ck, struct listing *l, struct er
 	struct health health;
 	struct pin pin;
 	struct err trouble = {0};
+	char name[NAME_DIR_MAX];
 	int rc = checkpoint_health(ck, &health, &trouble);
 	if (!rc && health.damaged) {
 		l->state = LISTING_DAMAGED;
@@ -69,6 +70,9 @@ static void read_marks(const struct checkpoint *ck, struct listing *l, struct er
 	/* A damaged pin still pins: to keep too much is the safe side. */
 	l->pinned = checkpoint_pin(ck, &pin, NULL) != -ENOENT;
 	read_health_mark(ck, l, why);
+	name_dir(ck->ref.id, name);
+	if (why->text[0])
+		err_prefix(why, 0, "%s/%s", ck->ref.job, name);
 }
 
 bool listing_read(struct repo *repo, const struct checkpoint_ref *ref, struct listing *l, struct err *why)

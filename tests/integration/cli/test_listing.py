@@ -153,6 +153,15 @@ def _():
     return None
 
 
+@case("list: what is wrong with a mark is said with its job and step")
+def _():
+    marked = top / "marked"
+    make(marked, 1000)
+    (marked / "main" / "step-000000001000.e0001" / "VERDICT.json").write_text("garbage!")
+    has(ckpt("list", "--repo", marked)[1], "main/step-000000001000.e0001: VERDICT.json: ckpt.verdict: ")
+    has(data("list", "--repo", marked)["checkpoints"][0]["detail"], "main/step-000000001000.e0001: VERDICT.json: ")
+
+
 def processor_time():
     """Seconds of it that ended children had: other processes do not make them many more."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
