@@ -90,4 +90,12 @@ def _():
         has(done.stderr.decode(), "stdout")
 
 
+@case("a stdout that is closed is an error where something was to be said")
+def _():
+    for command, code in ((["list", "--repo", repo], FAILED), (["help"], FAILED), (["list", "--repo", top / "none"], NO_REPO)):
+        done = subprocess.run([BIN / "ckpt", *command], preexec_fn=lambda: os.close(1), stderr=subprocess.PIPE, timeout=DEADLINE)
+        equal(done.returncode, code, f"{command}: {done.stderr}")
+    has(subprocess.run([BIN / "ckpt", "help"], preexec_fn=lambda: os.close(1), stderr=subprocess.PIPE).stderr.decode(), "stdout")
+
+
 sys.exit(cases.end())
