@@ -1,9 +1,11 @@
 #include "change/staging.h"
 
 #include "base/cleanup.h"
+#include "store/read/repo.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,6 +79,27 @@ static int check_place(const struct staging *s, const char *path, struct err *er
 	return rc < 0 ? err_set(err, rc, "cannot read %s: %s", path, err_name(rc)) : 0;
 }
 
+/* In a repository it would be taken for a job, or for part of a checkpoint. Upwards as the kernel goes, whatever links the path has. */
+static int check_outside(const struct staging *s, const char *path, struct err *err)
+{
+	char up[PATH_MAX] = ".", mark[PATH_MAX];
+	struct stat at, above;
+	for (size_t len = 1; len + sizeof("/../" REPO_MARK) < sizeof(up); len += 3) {
+		snprintf(mark, sizeof(mark), "%s/%s", up, REPO_MARK);
+		if (!faccessat(s->parent, mark, F_OK, 0))
+			return err_set(
+				err, -EINVAL,
+				"%s is within a repository, where ckpt alone keeps files: name a directory outside",
+				path);
+		if (fstatat(s->parent, up, &at, 0) < 0)
+			return 0;
+		memcpy(up + len, "/..", sizeof("/.."));
+		if (fstatat(s->parent, up, &above, 0) < 0 || (at.st_dev == above.st_dev && at.st_ino == above.st_ino))
+			return 0;
+	}
+	return 0;
+}
+
 /* Whether the directory that is locked is still the one with the name: it may have been published or removed in between. */
 static bool still_there(const struct staging *s)
 {
@@ -113,6 +136,8 @@ int staging_open(const char *path, struct staging *s, struct err *err)
 	int rc = split(path, s, err);
 	if (rc == 0)
 		rc = check_place(s, path, err);
+	if (rc == 0)
+		rc = check_outside(s, path, err);
 	if (rc == 0)
 		rc = make(s, path, err);
 	if (rc == 0)

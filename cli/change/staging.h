@@ -15,8 +15,8 @@ struct staging {
 	char name[STAGING_NAME_MAX];  /* of the directory that is filled, in the parent */
 };
 
-/* path must not exist, or be an empty directory: -EEXIST. -ENOENT: its parent does not exist. -EWOULDBLOCK: another process fills the
- * same place. */
+/* path must not exist, or be an empty directory: -EEXIST. -EINVAL: it is within a repository. -ENOENT: its parent does not exist.
+ * -EWOULDBLOCK: another process fills the same place. */
 int staging_open(const char *path, struct staging *s, struct err *err);
 /* Bytes free where it is. */
 int staging_space(const struct staging *s, uint64_t *free_bytes, struct err *err);

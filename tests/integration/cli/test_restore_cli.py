@@ -204,6 +204,16 @@ def target():
     equal(tensors_of(empty), saved(20))
 
 
+@case("--to within a repository is refused, also by a link to it, and leaves nothing there")
+def within():
+    (top / "to-job").symlink_to(repo / "main")
+    before = sorted(repo.rglob("*"))
+    for to in (repo / "out", repo / "main" / "out", repo / "main" / "step-000000000020.e0001" / "out", top / "to-job" / "out"):
+        done = restore("20", "--to", to, code=FAILED)
+        equal(f"{to} is within a repository" in done.stderr, True, done.stderr)
+    equal(sorted(repo.rglob("*")), before)
+
+
 @case("a second restore into the same place is told so")
 def locked():
     staging = top / ".busy.ckpt-restore"
