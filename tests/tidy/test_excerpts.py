@@ -27,8 +27,17 @@ def blocks(text):
         named = (FILE.findall(line) or [named])[-1]
 
 
+def adjoining(text):
+    """Lines of something else right before or behind a block: one that has lost its tab."""
+    lines = text.split("\n")
+    for number, (line, next_) in enumerate(zip(lines, lines[1:]), 1):
+        if line and next_ and line.startswith("\t") != next_.startswith("\t"):
+            yield number + (not next_.startswith("\t"))
+
+
 def check_page(root, page):
-    problems, name = [], page.relative_to(root)
+    name = page.relative_to(root)
+    problems = [f"{name}:{number}: without a tab beside a block" for number in sorted(set(adjoining(page.read_text())))]
     for number, named, block in blocks(page.read_text()):
         if not named or not (root / named).is_file():
             problems.append(f"{name}:{number}: of no file: {named}")
@@ -53,12 +62,13 @@ PLANTED = {
     PAGE: "\tof_nobody();\n\n`docs/examples/a.c`:\n\n\tone();\n\ttwo();\n\t…\n\tlast();\n\nand\n\n\tone();\n\t…\n\tthree();\n\n`trainer/b.c`:\n\n\tone();\n\n"
           "`trainer/c.h`\n\n\tlast();\n",
     "docs/examples/a.c": "void f(void)\n{\n\tif (x) {\n\t\tone();\n\t\ttwo();\n\t}\n\tlast();\n\tthree(1);\n}\n",
+    "docs/howto/lost.md": "`docs/examples/a.c`:\n\n\tone();\ntwo();\n",
     "trainer/b.c": "\tone(); /* more */\n",
     "docs/howto/do.md": "`trainer/b.c`:\n\n\ttwo();\n",
 }
 
 tidy.report([
-    ("planted code that is nowhere is found", tidy.finds(check, PLANTED, [":1: of no file", "a.c: 'three();'", "b.c: 'one();'", "c.h", "do.md:3: not in trainer/b.c"])),
+    ("planted code that is nowhere is found", tidy.finds(check, PLANTED, [":1: of no file", "a.c: 'three();'", "b.c: 'one();'", "c.h", "do.md:3: not in trainer/b.c", "lost.md:4: without a tab"])),
     ("there is code to be looked at", found(tidy.ROOT)),
     ("what the pages show is in their files", check(tidy.ROOT)),
 ])

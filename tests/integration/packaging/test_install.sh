@@ -32,8 +32,10 @@ library_dir() {
 by_pkg_config() {
 	lib=$(library_dir)
 	flags=$(PKG_CONFIG_PATH="$lib/pkgconfig" pkg-config --cflags --libs ckpt) || return 1
+	# As docs/tutorial/training-loop.md says.
+	folder=$(PKG_CONFIG_PATH="$lib/pkgconfig" pkg-config --variable=libdir ckpt) || return 1
 	# shellcheck disable=SC2086 # flags are words
-	cc -std=c11 -Wall -Wextra -Werror "$source/docs/examples/train.c" $flags -Wl,-rpath,"$lib" -o "$top/train-pc"
+	cc -std=c11 -Wall -Wextra -Werror "$source/docs/examples/train.c" $flags -Wl,-rpath,"$folder" -o "$top/train-pc"
 }
 
 # What reads a store, and finds none: exit 1 and the sentence.
