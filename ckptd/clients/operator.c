@@ -185,6 +185,11 @@ static int halt(struct operators *operators, struct client *client, uint32_t seq
 	struct wire_command named = *command;
 	memcpy(named.job, job->name, sizeof(named.job));
 	int rc = participant_can_forward(job, err);
+	if (rc && command->kind == COMMAND_HALT) {
+		struct err why = *err;
+		return err_set(err, rc, "%s, or send SIGTERM to each ckpt run of the job: its ranks end after --grace",
+			       why.text);
+	}
 	if (!rc)
 		rc = halt_request(job, command, answer, err);
 	if (!rc && job->spread)

@@ -66,12 +66,14 @@ static const struct {
 		 "takes its part of the newest snapshot with it. Copies that nobody wants: copies = 0 in [job]."},
 	[HEALTH_COORDINATOR_AWAY] = {"COORDINATOR_AWAY", HEALTH_DEGRADED,
 				     "Start ckptd on the node that coordinates the job, or mend the way to it: until "
-				     "then no save of the job is "
-				     "completed. With a registry another node takes over by itself."},
+				     "then ranks save to memory, and nothing is written or copied. With a registry "
+				     "another node takes over by itself."},
 	[HEALTH_REGISTRY_AWAY] =
 		{"REGISTRY_AWAY", HEALTH_DEGRADED,
 		 "Look whether etcd runs, has a leader, and can be reached from this node. Training and "
-		 "saves to memory go on; no coordinator can be elected until it is back."},
+		 "saves to memory go on. Until it is back no coordinator is elected: then nothing is written, and ckpt "
+		 "halt "
+		 "is refused. SIGTERM to each ckpt run of a job ends its ranks after --grace."},
 	[HEALTH_LOSS_NOT_FINITE] =
 		{"LOSS_NOT_FINITE", HEALTH_DEGRADED,
 		 "Let the job go back to the newest healthy checkpoint (ckpt rollback healthy), or stop it (ckpt "

@@ -100,6 +100,13 @@ def etcd_stops_for_a_while():
         for member in members:
             member.stop()
         time.sleep(AWAY_S)  # that is what happens
+        for node in nodes:
+            code, _, err = node.daemon.ckpt("halt", "--now", "--job", "default", "--socket", node.daemon.socket)
+            expect(code == 1, "halt is refused while nobody can be told", code, err)
+            has(err, "the other nodes cannot be told", "send SIGTERM to each ckpt run of the job")
+            said = {found["code"]: found["remedy"] for found in node.daemon.status()["health"]["findings"]}
+            has(said["REGISTRY_AWAY"], "nothing is written", "SIGTERM to each ckpt run")
+            has(said["COORDINATOR_AWAY"], "ranks save to memory")
         for member in members:
             member.go_on()
     logs = while_it_trains(happens)
