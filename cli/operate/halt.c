@@ -36,7 +36,9 @@ static int choose(const struct cli *cli, enum wire_command_kind *kind, uint64_t 
 {
 	const char *before = cli_text(cli, "before");
 	int n = cli_flag(cli, "now") + cli_flag(cli, "after-next") + cli_flag(cli, "cancel") + (before != NULL);
-	if (n != 1)
+	if (n > 1)
+		return cli_fail(cli, EXIT_USAGE, "give only one of --now, --after-next, --before TIME and --cancel");
+	if (!n)
 		return cli_fail(cli, EXIT_USAGE, "say when: one of --now, --after-next, --before TIME; or --cancel");
 	*kind = cli_flag(cli, "now")          ? COMMAND_HALT
 		: cli_flag(cli, "after-next") ? COMMAND_HALT_AFTER

@@ -141,7 +141,8 @@ def _():
     with single_node.daemon() as d:
         has(ckpt("flush", "--socket", d.socket, code=12), str(d.socket))
         has(ckpt("halt", code=2), "say when")
-        has(ckpt("halt", "--now", "--after-next", code=2), "say when")
+        has(ckpt("halt", "--now", "--after-next", code=2), "only one of --now, --after-next")
+        has(ckpt("halt", "--now", "--cancel", code=2), "only one of --now, --after-next")
         has(ckpt("halt", "--before", "tomorrow", code=2), "a time is 18:30")
         d.start()
         has(ckpt("flush", "--socket", d.socket, code=1), "this daemon has no job")
