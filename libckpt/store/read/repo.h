@@ -9,7 +9,8 @@
 /* Marks the root as a repository, so that a mistyped path is not mistaken for an empty one: written by ckptd at first start. Its
  * first line is REPO_MARK_TEXT; another number is a newer layout of the store. */
 #define REPO_MARK "ckpt-repository"
-#define REPO_MARK_TEXT "ckpt-repository 1\n"
+#define REPO_MARK_KIND "ckpt-repository " /* a number follows */
+#define REPO_MARK_TEXT REPO_MARK_KIND "1\n"
 #define REPO_LOCK ".lock"            /* held by the daemon that writes here (disk_lock) */
 #define REPO_LEMONS ".lemons"        /* how often nodes have failed, where no registry has it */
 #define REPO_ABANDONED ".abandoned-" /* prefix of half-written directories that were renamed out of the way */

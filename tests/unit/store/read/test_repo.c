@@ -118,7 +118,8 @@ Test(repo, what_is_no_repository_is_told_apart)
 	scratch_write(root, REPO_MARK, "ckpt-repository 2\n", 18);
 	cr_expect_eq(try_open(root), -EPROTONOSUPPORT);
 	scratch_write(root, REPO_MARK, "", 0);
-	cr_expect_eq(try_open(root), -EPROTONOSUPPORT);
+	cr_expect_eq(try_open(root), -EBADMSG);
+	cr_expect(strstr(err.text, "is damaged"), "%s", err.text);
 	scratch_write(scratch, "file", "", 0);
 	char path[SCRATCH_MAX + 16];
 	snprintf(path, sizeof(path), "%s/file", scratch);
