@@ -29,6 +29,21 @@ int verify_advance(struct verify_run *run, uint64_t bytes)
 	return err_set(run->err, -ECANCELED, "cancelled after %" PRIu64 " of %" PRIu64 " bytes", run->done, run->total);
 }
 
+static const char *without(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+	return !strncmp(text, name, len) && !strncmp(text + len, ": ", 2) ? text + len + 2 : text;
+}
+
+/* Who is told of a finding is told its checkpoint and file, too: the sentence begins behind these. */
+static const char *behind_names(const struct verify_run *run, const char *file, const char *text)
+{
+	char name[NAME_JOB_MAX + NAME_DIR_MAX];
+	int at = snprintf(name, sizeof(name), "%s/", run->job);
+	name_dir(run->id, name + at);
+	return without(without(text, name), file);
+}
+
 /* Damage becomes a finding, an I/O error one that also is the run's result; anything else ends the run. */
 static int found(struct verify_run *run, const char *file, uint64_t from, uint64_t to, int rc, const struct err *why)
 {
@@ -36,7 +51,7 @@ static int found(struct verify_run *run, const char *file, uint64_t from, uint64
 		return err_set(run->err, rc, "%s", why->text);
 	if (rc == -EIO && !run->trouble)
 		run->trouble = rc;
-	verify_find(run, file, "", from, to, "%s", why->text);
+	verify_find(run, file, "", from, to, "%s", behind_names(run, file, why->text));
 	return 0;
 }
 
@@ -198,7 +213,7 @@ static int verify_open(struct verify_run *run)
 int verify_checkpoint(struct repo *repo, const char *job, struct step_id id, const struct verify_options *opts,
 		      struct verify_result *result, struct err *err)
 {
-	struct verify_run run = {.opts = opts, .result = result, .err = err};
+	struct verify_run run = {.job = job, .id = id, .opts = opts, .result = result, .err = err};
 	struct err why = {0};
 	*result = (struct verify_result){0};
 	if (opts->depth == VERIFY_DATA && !(opts->share > 0 && opts->share <= 1))

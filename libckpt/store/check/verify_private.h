@@ -15,6 +15,8 @@
 struct leaf_reader;
 
 struct verify_run {
+	const char *job; /* what is verified, also where ck cannot be opened */
+	struct step_id id;
 	struct checkpoint ck;
 	const struct verify_options *opts;
 	struct verify_result *result;

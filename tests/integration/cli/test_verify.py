@@ -12,7 +12,7 @@ import sys
 import time
 
 from offline import CANCELLED, CORRUPT, OK, REPAIRABLE, STEP1000, case, cases, ckpt, data, flip, make, states, steps, top
-from tap import BIN, DEADLINE, equal, has
+from tap import BIN, DEADLINE, equal, expect, has
 from terminal import drained
 
 repo = top / "repo"
@@ -55,6 +55,7 @@ def _():
     equal(states(hurt)[0][3], "committed", "verify alone leaves no mark")
     ckpt("verify", "--repo", hurt, "--all", "--mark", code=REPAIRABLE)
     equal([s[3] for s in states(hurt)], ["damaged", "verified", "verified"])
+    has(ckpt("list", "--repo", hurt)[1], f"gpt/{STEP1000}: {name}, tensor rowwise")
     has(data("show", "--repo", hurt, "1000")["health"]["detail"], name, "rowwise")
     flip(hurt / "gpt" / STEP1000 / name, piece["from"] + 5)
     ckpt("verify", "--repo", hurt, "1000", "--quick", "--mark")
@@ -75,6 +76,8 @@ def _():
         out, err = ckpt(command, "--repo", broken, code=CORRUPT)
         has(out + err, "MANIFEST.json")
     ckpt("show", "--repo", broken, "1")
+    out, _ = ckpt("verify", "--repo", broken, code=CORRUPT)
+    expect(re.match(r"damaged  MANIFEST.json: ckpt.manifest: damaged", out), "the finding names its file once", out)
     manifest.write_text("")
     equal([s[3] for s in states(broken)], ["committed", "damaged"])
 
