@@ -124,6 +124,20 @@ static void simulate(struct plan_report *p)
 	}
 }
 
+/* Who has too little time to start again has no interval to choose. */
+static void note_hopeless(const struct cli *cli, const struct plan_report *p)
+{
+	char fails[QUANTITY_TEXT_MAX], restart[QUANTITY_TEXT_MAX];
+	double between = PLAN_DAY / p->result.failures;
+	if (between > p->result.memory.restart)
+		return;
+	cli_note(cli,
+		 "no interval helps: something fails every %s, and a restart from memory takes %s. Raise --mtbf-node, "
+		 "or "
+		 "lower --detect and --restart",
+		 quantity_time_text(between, fails), quantity_time_text(p->result.memory.restart, restart));
+}
+
 static int draw(struct cli *cli, const struct plan_report *p)
 {
 	const char *path = cli_text(cli, "picture");
@@ -159,6 +173,7 @@ static int run(struct cli *cli)
 	code = draw(cli, &p);
 	if (code)
 		return code;
+	note_hopeless(cli, &p);
 	if (cli->json)
 		json_emit(plan_json(cli, &p));
 	else

@@ -31,7 +31,7 @@ static double storage_rate(const struct plan_input *in, const struct plan_result
 	double rate = r->nodes * (1 - in->soft) / in->mtbf_node;
 	double again = 1 - exp(-r->remake * (1 - in->soft) / in->mtbf_node);
 	for (unsigned i = 0; i < in->copies; i++)
-		rate *= again * (i + 1 < in->copies ? 1 : 2); /* whichever of the last two is lost first */
+		rate *= fmin(again * (i + 1 < in->copies ? 1 : 2), 1); /* whichever of the last two is lost first */
 	return rate + 1 / in->mtbf_cluster;
 }
 

@@ -128,6 +128,17 @@ def _():
     expect("simulated for" not in plan(*LARGE), "all of it was")
 
 
+@case("where failures come faster than restarts end, it says that no interval helps, and names none of years")
+def _():
+    args = ("--gpus", 16, "--state", "1TB", "--mtbf-node", "1s", "--store-bandwidth", "1MB/s")
+    done = subprocess.run([CKPT, "plan", *map(str, args)], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
+    has(done.stderr, "no interval helps: something fails every 500.0 ms, and a restart from memory takes ")
+    doc = json.loads(plan(*args, "--json"))
+    expect(doc["memory"]["interval_s"] < 86400 and doc["storage"]["interval_s"] < 1e9, doc["memory"], doc["storage"])
+    quiet = subprocess.run([CKPT, "plan", *map(str, LARGE)], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE)
+    equal(quiet.stderr, "")
+
+
 @case("what cannot be is refused, with what is wanted")
 def _():
     has(plan(code=USAGE), "--gpus N")
