@@ -129,6 +129,11 @@ static void write_manifest(struct directory *s)
 	writer_start(w);
 }
 
+static void make_job_dir(struct directory *s)
+{
+	directory_submit(s, (struct disk_op){.kind = DISK_MKDIR, .dir = s->root, .name = s->job});
+}
+
 static void move_aside(struct directory *s)
 {
 	snprintf(s->aside, sizeof(s->aside), "%s%s.%lx", REPO_ABANDONED, s->work + strlen(NAME_WORK_PREFIX),
@@ -167,8 +172,7 @@ static void enter(struct directory *s)
 {
 	switch (s->state) {
 	case DIRECTORY_JOB_DIR:
-		if (!directory_is_lost(s))
-			directory_submit(s, (struct disk_op){.kind = DISK_MKDIR, .dir = s->root, .name = s->job});
+		directory_if_in_place(s, make_job_dir);
 		return;
 	case DIRECTORY_OPEN_JOB:
 		directory_submit(
@@ -210,8 +214,7 @@ static void enter(struct directory *s)
 		submit_sync(s, s->dir);
 		return;
 	case DIRECTORY_NAME:
-		if (!directory_is_lost(s))
-			ask_for_name(s);
+		directory_if_in_place(s, ask_for_name);
 		return;
 	case DIRECTORY_SYNC_NAME:
 		submit_sync(s, s->job_dir);
@@ -489,5 +492,6 @@ void directory_free(struct directory *s)
 	free(s->there);
 	directory_free_looks(s);
 	directory_compare_forget(s);
+	directory_place_forget(s);
 	free(s);
 }

@@ -64,6 +64,8 @@ enum { DIRECTORY_LOOKS = 8 }; /* node manifests that are read at a time */
 
 struct directory_look;
 struct directory_compare;
+struct directory_look_at_place;
+struct directory_look_at_place;
 struct pool;
 struct repo_place;
 
@@ -73,9 +75,10 @@ struct directory {
 	int root;
 	char job[NAME_JOB_MAX];
 	struct step_id id;
-	uint64_t maker;           /* as in name_work() */
-	struct pool *pool;        /* on which node manifests are compared; NULL: they are not */
-	const char *store;        /* then, the path of root */
+	uint64_t maker;    /* as in name_work() */
+	struct pool *pool; /* on which node manifests are compared, and the place is looked at; NULL: they are not */
+	bool compares;     /* node manifests */
+	const char *store; /* the path of root */
 	struct repo_place *place; /* of root, looked at before anything is made and before the name; NULL: it is not */
 	bool (*stands)(
 		const struct directory
@@ -99,6 +102,7 @@ struct directory {
 	bool abandoned;                      /* nobody is told any more but `done` */
 	bool compared;                       /* the node manifests fit together */
 	struct directory_compare *comparing; /* a worker reads them now */
+	struct directory_look_at_place *placing;
 
 	/* private */
 	bool dir_made, aside_tried;

@@ -84,9 +84,10 @@ static void done(struct work *work)
 
 void directory_compare(struct directory *s)
 {
-	struct directory_compare *c = s->pool && s->expected.nnodes > 1 ? calloc(1, sizeof(*c)) : NULL;
+	bool wanted = s->compares && s->pool && s->expected.nnodes > 1;
+	struct directory_compare *c = wanted ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
-		directory_advance(s, s->pool && s->expected.nnodes > 1 ? -ENOMEM : 0);
+		directory_advance(s, wanted ? -ENOMEM : 0);
 		return;
 	}
 	*c = (struct directory_compare){

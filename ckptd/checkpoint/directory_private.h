@@ -16,8 +16,10 @@ void directory_submit(struct directory *s, struct disk_op op);
 void directory_close_handle(struct directory *s, int file);
 void directory_free_closing(struct directory *s);
 
-/* Whether its path leads to the store no more (checkpoint/directory_place.c): then the machine has gone on with that as its error. */
-bool directory_is_lost(struct directory *s);
+/* Goes on with `then` when a worker has seen that the path of the store still leads to it; else the checkpoint fails
+ * (checkpoint/directory_place.c). */
+void directory_if_in_place(struct directory *s, void (*then)(struct directory *s));
+void directory_place_forget(struct directory *s);
 
 /* A manifest that is there already (checkpoint/directory_found.c). */
 void directory_read_found(struct directory *s);

@@ -113,7 +113,8 @@ void directories_make(struct directories *directories, struct step_id id)
 	s->root = directories->root;
 	s->id = id;
 	s->maker = directories->maker;
-	s->pool = directories->compared != id.epoch ? directories->pool : NULL;
+	s->pool = directories->pool;
+	s->compares = directories->compared != id.epoch;
 	s->store = directories->store;
 	s->place = directories->place;
 	s->stands = directories->elected ? stands : NULL;
@@ -195,7 +196,7 @@ bool directories_write(const struct directories *directories, const char *name)
 bool directories_at_work(const struct directories *directories)
 {
 	list_for(node, &directories->list)
-		if (held_of(node)->directory->comparing)
+		if (held_of(node)->directory->comparing || held_of(node)->directory->placing)
 			return true;
 	return false;
 }
