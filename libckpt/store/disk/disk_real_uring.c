@@ -11,9 +11,14 @@
 
 enum { FTRUNCATE = 55 }; /* the kernel's number of the operation: an older liburing has no name for it */
 
+struct uring {
+	struct io_uring ring;
+	bool told; /* that threads are missing */
+};
+
 static struct io_uring *ring_of(struct disk *d)
 {
-	return d->engine_state;
+	return &((struct uring *)d->engine_state)->ring;
 }
 
 static int explain_setup(int rc, struct err *err)
@@ -51,12 +56,13 @@ static int try_nothing(struct io_uring *ring)
 
 static int uring_open(struct disk *d, struct err *err)
 {
-	struct io_uring *ring = calloc(1, sizeof(*ring));
-	if (!ring)
+	struct uring *u = calloc(1, sizeof(*u));
+	if (!u)
 		return err_set(err, -ENOMEM, "no memory for an io_uring queue");
+	struct io_uring *ring = &u->ring;
 	int rc = io_uring_queue_init(DISK_REQUESTS, ring, 0);
 	if (rc < 0) {
-		free(ring);
+		free(u);
 		return explain_setup(rc, err);
 	}
 	rc = try_nothing(ring);
@@ -66,10 +72,10 @@ static int uring_open(struct disk *d, struct err *err)
 		err_set(err, rc, "cannot set up the event descriptor of io_uring: %s", err_name(rc));
 	if (rc < 0) {
 		io_uring_queue_exit(ring);
-		free(ring);
+		free(u);
 		return rc;
 	}
-	d->engine_state = ring;
+	d->engine_state = u;
 	d->truncates = knows(ring, FTRUNCATE);
 	return 0;
 }
@@ -160,13 +166,26 @@ static void uring_enter(struct disk *d)
 	abort();
 }
 
+/* Nothing is ever cancelled here: so the kernel says it where it cannot start a thread for what may wait. Others take -ECANCELED for
+ * something that was given up on purpose, and -EAGAIN for a file that is none. */
+static int lack_thread(struct disk *d)
+{
+	struct uring *u = d->engine_state;
+	if (!u->told)
+		log_error(
+			"disk: the kernel cannot start a thread for io_uring: raise the limit of processes (ulimit -u, "
+			"pids.max of the control group)");
+	u->told = true;
+	return -ENOMEM;
+}
+
 static struct chunk *uring_reap(struct disk *d)
 {
 	struct io_uring_cqe *cqe;
 	if (io_uring_peek_cqe(ring_of(d), &cqe))
 		return NULL;
 	struct chunk *c = io_uring_cqe_get_data(cqe);
-	c->res = cqe->res;
+	c->res = cqe->res == -ECANCELED ? lack_thread(d) : cqe->res;
 	io_uring_cqe_seen(ring_of(d), cqe);
 	return c;
 }

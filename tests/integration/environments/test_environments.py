@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import resource
 import shutil
 import stat
 import subprocess
@@ -220,6 +221,30 @@ def _():
                           env=dict(ENVIRONMENT, TMPDIR=str(top)), timeout=DEADLINE)
     expect(done.returncode not in (0, 2), f"exit {done.returncode}: {done.stderr}")
     has(done.stderr, str(folder / "store"), "Permission denied")
+    return None
+
+
+@case("a limit of processes that leaves no thread for io_uring is named")
+def _():
+    if os.geteuid() or not shutil.which("setpriv"):
+        return "it needs root, which becomes a user without other processes, and setpriv"
+    folder = pathlib.Path(tempfile.mkdtemp(dir=top))
+    folder.chmod(0o777)
+    model = folder / "model.safetensors"
+    header = b'{"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+    model.write_bytes(len(header).to_bytes(8, "little") + header + b"x")
+    model.chmod(0o644)
+    command = ("import", ".", "--format", "hf", "--repo", "store")  # that user may not look into the folders above
+    here = json.loads(subprocess.run([CKPT, "doctor", "--json"], capture_output=True, env=ENVIRONMENT, timeout=DEADLINE).stdout)
+    if any(check["name"] == "io_uring" and check["verdict"] != "fine" for check in here["checks"]):
+        return "io_uring is not allowed here"
+    user = ("setpriv", "--reuid=61234", "--regid=61234", "--clear-groups")
+    done = subprocess.run([*user, CKPT, *command], capture_output=True, text=True, env=ENVIRONMENT, timeout=DEADLINE, cwd=folder,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)))
+    if done.returncode in (126, 127):
+        return f"another user cannot start {CKPT}"
+    expect(done.returncode and "cancel" not in done.stderr, done)
+    has(done.stderr, "cannot start a thread for io_uring: raise the limit of processes (ulimit -u")
     return None
 
 
