@@ -17,11 +17,18 @@
 
 /* ---- start ----------------------------------------------------------------------------------------------------- */
 
+/* The place of a stdout that the caller has closed lets nobody write (main.c). A rank is not to fail of that. */
+static void keep_writable(int fd, int null)
+{
+	if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY)
+		dup2(null, fd);
+}
+
 /* In the child: only async-signal-safe calls. */
 static void become(const struct proc_spec *spec, pid_t launcher, int report)
 {
 	sigset_t none;
-	int null = open("/dev/null", O_RDONLY);
+	int null = open("/dev/null", O_RDWR);
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, spec->death_signal);
 	if (getppid() != launcher) /* it died before the line above */
@@ -34,12 +41,13 @@ static void become(const struct proc_spec *spec, pid_t launcher, int report)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	dup2(spec->in ? spec->in : null, STDIN_FILENO);
-	if (null > STDERR_FILENO)
-		close(null);
 	if (spec->out >= 0)
 		dup2(spec->out, STDOUT_FILENO);
 	if (spec->err >= 0)
 		dup2(spec->err, STDERR_FILENO);
+	keep_writable(STDOUT_FILENO, null);
+	if (null > STDERR_FILENO)
+		close(null);
 	if (spec->descriptors)
 		setrlimit(RLIMIT_NOFILE, spec->descriptors);
 	execvpe(spec->argv[0], spec->argv, spec->env);

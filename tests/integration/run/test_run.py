@@ -41,6 +41,14 @@ def _():
     equal(run(*sh("printf half")).out(), "half")
 
 
+@case("ranks of a launcher whose stdout is closed can write there")
+def _():
+    for ranks in ("1", "2"):
+        done = subprocess.run([CKPT, "run", "-n", ranks, "--max-restarts", "0", *sh("echo out || exit 9")], stderr=subprocess.PIPE, timeout=DEADLINE,
+                              env=dict(ENVIRONMENT, TMPDIR=str(top)), preexec_fn=lambda: os.close(1))
+        equal(done.returncode, 0, done.stderr)
+
+
 @case("megabytes of lines come whole and in order")
 def _():
     done = run("-n", 2, *sh("seq 200000"))
