@@ -82,9 +82,9 @@ static int check_place(const struct staging *s, const char *path, struct err *er
 /* In a repository it would be taken for a job, or for part of a checkpoint. Upwards as the kernel goes, whatever links the path has. */
 static int check_outside(const struct staging *s, const char *path, struct err *err)
 {
-	char up[PATH_MAX] = ".", mark[PATH_MAX];
+	char up[PATH_MAX] = ".", mark[PATH_MAX + sizeof("/" REPO_MARK)];
 	struct stat at, above;
-	for (size_t len = 1; len + sizeof("/../" REPO_MARK) < sizeof(up); len += 3) {
+	for (size_t len = 1; len + sizeof("/..") < sizeof(up); len += 3) {
 		snprintf(mark, sizeof(mark), "%s/%s", up, REPO_MARK);
 		if (!faccessat(s->parent, mark, F_OK, 0))
 			return err_set(
