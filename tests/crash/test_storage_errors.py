@@ -1,14 +1,17 @@
 """A full, failing or read-only store: the checkpoint fails with a message, training goes on, and the next save works once the cause
 is gone. Nothing half-written is listed."""
 
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 import single_node
-from tap import Cases, expect, until
+from launcher import PACED, Run
+from tap import Cases, expect, has, until
 
 WORLD = 2
 LOAD = ("--storage", 2, "--pause", 10, "--elements", 8000, "--deadline", 20000)
@@ -150,6 +153,25 @@ def stalled():
         job.end("no progress")
 
 
+def unread():
+    """What is on storage and cannot be read back is no save that failed: it counts, and only that is told."""
+    with single_node.daemon(options=["--write-bandwidth", "300K"]) as d:
+        d.start(several("readback", "EAGAIN", range(1, 40)))
+        run = Run("-n", 1, "--job", "main", "--socket", d.socket, "--", *PACED, "--steps", 30, "--save-memory-every", 0, "--save-storage-every", 10)
+        run.until("a save under way", lambda: any(s["in_memory"] for s in (d.job() or {"snapshots": []})["snapshots"]))
+        # So that the rank does not see the moment in which the save is durable and nobody has tried to read it back.
+        rank = d.job()["ranks"][0]["pid"]
+        os.kill(rank, signal.SIGSTOP)
+        run.until("the reading back", lambda: "step 10 epoch 1 not verified: " in d.text())
+        os.kill(rank, signal.SIGCONT)
+        run.wait(0)
+        has(run.err(), "the save of step 10 is on storage, but is not verified: step 10: ")
+        has(d.text(), "not verified: it cannot be read back: Resource temporarily unavailable")
+        expect("to storage failed" not in run.err(), run.err())
+        expect({10, 30} <= {step for _, step in d.committed()}, d.committed())
+        expect(d.stop() == 0, "the daemon's end:", d.process.returncode)
+
+
 def main():
     cases = Cases()
     cases.run("a full file system", full)
@@ -163,6 +185,7 @@ def main():
              several("disk.rename", "ENOSPC", (1,)), "ENOSPC", "No space left on device")):
         cases.run(name, injected, spec, code, words)
     cases.run("a stalled disk", stalled)
+    cases.run("what cannot be read back", unread)
     return cases.end()
 
 

@@ -203,10 +203,24 @@ static void note_deviation(struct saver *s, struct ckpt_snapshot *snapshot)
 		message(0, "%s", s->why);
 }
 
+/* What could not be read back may be good all the same, and counts; what was read back and does not match does not. */
+static bool is_on_storage(const struct saver *s, int index, int rc)
+{
+	return rc != -EBADMSG && s->target[index] == CKPT_STORAGE &&
+	       ckpt_wait(s->followed[index], CKPT_DURABLE, 0) == 0;
+}
+
 static void note_failure(struct saver *s, int index, int rc)
 {
 	if (rc == -ESTALE)
 		return; /* the news of the epoch are told elsewhere */
+	if (is_on_storage(s, index, rc)) {
+		note_level(s, index, CKPT_DURABLE);
+		if (s->rank == 0)
+			message(0, "the save of step %" PRIu64 " is on storage, but is not verified: %s",
+				ckpt_snapshot_step(s->followed[index]), ckpt_error(s->session));
+		return;
+	}
 	s->failed++;
 	if (rc == -EUCLEAN)
 		note_deviation(s, s->followed[index]);
