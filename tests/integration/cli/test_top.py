@@ -63,8 +63,10 @@ def _():
         job = next(job for job in json.loads(top("--json")[0])["jobs"] if job["name"] == "gpt")
         return [save["error"] for save in job["saves"]["recent"] if len(save["error"] or "") > 60]
     until(errors, "a failed save", pause=0.2)
-    until(lambda: set(errors()) & {line[-len(error):] for line in top("--once")[0].splitlines() for error in errors()},
-          "one of the errors at the end of a line", pause=0.2)
+    def rows():
+        """Of saves: the health says the same error above them."""
+        return [line for line in top("--once")[0].splitlines() if re.match(r" *\d+ +\d+  ", line)]
+    until(lambda: {(row, error) for error in errors() for row in rows() if row.endswith(error)}, "one of the errors at the end of its row", pause=0.2)
     (daemon.store / "gpt").unlink()
     (daemon.store / "aside").rename(daemon.store / "gpt")
 
