@@ -61,8 +61,7 @@ static int check_mark(struct repo *repo, struct err *err)
 	if (strncmp(text, REPO_MARK_KIND, strlen(REPO_MARK_KIND)))
 		return err_set(err, -EBADMSG,
 			       "%s/%s is damaged: it has to begin with the line \"%.*s\". Write that line into it if "
-			       "this is the "
-			       "store of this ckpt",
+			       "this is the store of this ckpt",
 			       repo->path, REPO_MARK, (int)strlen(REPO_MARK_TEXT) - 1, REPO_MARK_TEXT);
 	if (strncmp(text, REPO_MARK_TEXT, strlen(REPO_MARK_TEXT)))
 		return err_set(err, -EPROTONOSUPPORT, "%s/%s is of another version: this ckpt reads \"%.*s\"",

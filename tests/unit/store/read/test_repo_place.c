@@ -65,6 +65,8 @@ Test(repo_place, a_mark_that_is_made_again_counts)
 Test(repo_place, a_mark_that_says_something_else_does_not)
 {
 	put_mark("something\n");
+	expect_lost("it has to begin with the line");
+	put_mark("ckpt-repository 1000\n");
 	expect_lost("another version");
 	cr_assert_eq(unlink(mark), 0);
 	cr_assert_eq(mkdir(mark, 0700), 0);
