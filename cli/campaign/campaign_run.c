@@ -128,7 +128,7 @@ int campaign_disturb(struct campaign *c)
 	int code = note_time(c, "started");
 	if (code)
 		return code;
-	if (campaign_note_ways(c, "joined", 0, &err) || campaign_start(c, true, ENDLESS, &err))
+	if (campaign_start(c, true, ENDLESS, &err) || campaign_note_ways(c, "joined", 0, &err))
 		return cli_fail(c->cli, EXIT_FAILED, "%s", err.text);
 	code = campaign_await_work(c, (struct step_id){0});
 	if (!code)

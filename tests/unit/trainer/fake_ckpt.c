@@ -407,11 +407,9 @@ int ckpt_poll(ckpt_snapshot *snapshot)
 int ckpt_wait(ckpt_snapshot *snapshot, ckpt_level wanted, int timeout_ms)
 {
 	int64_t deadline = deadline_in_ms(WAIT_MS);
-	int reached, rc = 0;
+	int reached, rc = wanted >= CKPT_DURABLE ? job->write_error : 0;
 
 	(void)timeout_ms;
-	if (wanted >= CKPT_DURABLE && job->write_error)
-		return fail(snapshot->session, job->write_error);
 	pthread_mutex_lock(&job->lock);
 	while ((reached = level(snapshot)) >= 0 && reached < (int)wanted && rc == 0)
 		rc = wait_change(deadline);
