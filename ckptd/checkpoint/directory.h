@@ -65,7 +65,6 @@ enum { DIRECTORY_LOOKS = 8 }; /* node manifests that are read at a time */
 struct directory_look;
 struct directory_compare;
 struct directory_look_at_place;
-struct directory_look_at_place;
 struct pool;
 struct repo_place;
 
@@ -102,7 +101,7 @@ struct directory {
 	bool abandoned;                      /* nobody is told any more but `done` */
 	bool compared;                       /* the node manifests fit together */
 	struct directory_compare *comparing; /* a worker reads them now */
-	struct directory_look_at_place *placing;
+	struct directory_look_at_place *placing; /* a worker looks at the place now */
 
 	/* private */
 	bool dir_made, aside_tried;

@@ -53,8 +53,7 @@ void node_part_fail(struct node_part *c, int rc, const char *what)
 	if (is_elsewhere(c, rc))
 		err_set(&c->err, rc,
 			"node %s does not find in its store %s what the job's coordinator has made in its own: all "
-			"nodes "
-			"need the same store. Is it mounted on all?",
+			"nodes need the same store. Is it mounted on all?",
 			c->node, c->store);
 	else
 		err_set(&c->err, rc, "%s of %s/%s failed: %s", what, c->job, c->name, err_name(rc));

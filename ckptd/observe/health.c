@@ -72,8 +72,7 @@ static const struct {
 		{"REGISTRY_AWAY", HEALTH_DEGRADED,
 		 "Look whether etcd runs, has a leader, and can be reached from this node. Training and "
 		 "saves to memory go on. Until it is back no coordinator is elected: then nothing is written, and ckpt "
-		 "halt "
-		 "is refused. SIGTERM to each ckpt run of a job ends its ranks after --grace."},
+		 "halt is refused. SIGTERM to each ckpt run of a job ends its ranks after --grace."},
 	[HEALTH_LOSS_NOT_FINITE] =
 		{"LOSS_NOT_FINITE", HEALTH_DEGRADED,
 		 "Let the job go back to the newest healthy checkpoint (ckpt rollback healthy), or stop it (ckpt "

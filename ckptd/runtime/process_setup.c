@@ -13,8 +13,7 @@ int start_signals(void)
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ,
-	       SIG_IGN); /* a file beyond RLIMIT_FSIZE is an error of the call (-EFBIG), and no end of the process */
+	signal(SIGXFSZ, SIG_IGN); /* a file beyond RLIMIT_FSIZE is an error of the call (-EFBIG) */
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
