@@ -9,6 +9,7 @@
 #include "control/election/election.h"
 #include "replication/room.h"
 #include "runtime/room.h"
+#include "store/read/epoch_file.h"
 #include "store/read/repo.h"
 
 #include <stdio.h>
@@ -28,28 +29,6 @@ static int last_of_names(struct repo *repo, const char *job, uint32_t *last, str
 	return rc;
 }
 
-static int read_record(struct repo *repo, int dir, struct begun *begun, struct err *err)
-{
-	AUTO_FREE void *text = NULL;
-	size_t len = 0;
-	int rc = disk_read_file(repo->disk, dir, NAME_EPOCH, BEGUN_BYTES_MAX, &text, &len, err);
-	if (rc == -ENOENT)
-		return 0;
-	return rc ? rc : begun_decode(text, len, begun, err);
-}
-
-static int last_of_record(struct repo *repo, const char *job, struct begun *begun, struct err *err)
-{
-	int dir = disk_open_at(repo->disk, repo->root, job, DISK_DIR);
-	if (dir == -ENOENT)
-		return 0;
-	if (dir < 0)
-		return err_set(err, dir, "cannot open %s/%s: %s", repo->path, job, err_name(dir));
-	int rc = read_record(repo, dir, begun, err);
-	disk_close_file(repo->disk, dir);
-	return rc ? err_prefix(err, rc, "%s/%s/" NAME_EPOCH, repo->path, job) : 0;
-}
-
 static int last_in_store(struct control *control, const char *job, uint32_t *last, struct begun *begun, struct err *err)
 {
 	struct repo repo;
@@ -61,7 +40,7 @@ static int last_in_store(struct control *control, const char *job, uint32_t *las
 		return rc;
 	rc = last ? last_of_names(&repo, job, last, err) : 0;
 	if (!rc)
-		rc = last_of_record(&repo, job, begun, err);
+		rc = epoch_file_read(&repo, job, begun, err);
 	repo_close(&repo);
 	return rc;
 }

@@ -1,8 +1,8 @@
 #include "store/manage/keeping.h"
 
 #include "base/cleanup.h"
-#include "format/files/marks.h"
 #include "store/manage/tags.h"
+#include "store/read/epoch_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,28 +73,10 @@ static int read_tags(struct repo *repo, const char *job, struct keeping *k, stru
 	return rc;
 }
 
-/* Nothing of it: the job never went back. */
-static int read_epoch(struct repo *repo, const char *job, struct begun *begun, struct err *err)
-{
-	AUTO_FREE void *text = NULL;
-	size_t len;
-	*begun = (struct begun){0};
-	int dir = disk_open_at(repo->disk, repo->root, job, DISK_DIR);
-	if (dir < 0)
-		return dir == -ENOENT ? 0 : err_set(err, dir, "cannot open %s/%s: %s", repo->path, job, err_name(dir));
-	int rc = disk_read_file(repo->disk, dir, NAME_EPOCH, BEGUN_BYTES_MAX, &text, &len, err);
-	disk_close_file(repo->disk, dir);
-	if (rc == -ENOENT)
-		return 0;
-	if (!rc)
-		rc = begun_decode(text, len, begun, err);
-	return rc ? err_prefix(err, rc, "%s/%s/" NAME_EPOCH, repo->path, job) : 0;
-}
-
 static int read_rollbacks(struct repo *repo, const char *job, struct keeping *k, struct err *err)
 {
 	struct begun begun;
-	int rc = read_epoch(repo, job, &begun, err);
+	int rc = epoch_file_read(repo, job, &begun, err);
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < k->n; i++)
