@@ -1,5 +1,7 @@
 /* The worker threads of ckptd: items that are submitted from several threads and again from their own end, pools that are freed in
  * the middle of it. For the thread sanitizer. */
+#include "check.h"
+
 #include "runtime/workers.h"
 
 #include <poll.h>
@@ -8,14 +10,6 @@
 #include <stdlib.h>
 
 enum { POOLS = 30, SUBMITTERS = 3, ITEMS = 300, AGAIN = 3, WAIT_MS = 30000 };
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 struct item {
 	struct work work;

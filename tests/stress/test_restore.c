@@ -1,5 +1,7 @@
 /* The threads of a restore: many small restores in several partitions, some cancelled, some of a damaged checkpoint, with more
  * checkers than cores. For the thread sanitizer. */
+#include "check.h"
+
 #include "base/cleanup.h"
 #include "format/tensor/digest.h"
 #include "store/read/restore.h"
@@ -12,14 +14,6 @@
 #include <string.h>
 
 enum { ROWS = 1500, COLS = 700, ROUNDS = 16, WANTS_MAX = 64 };
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 static uint64_t volume(const struct want *w)
 {

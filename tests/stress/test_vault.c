@@ -1,5 +1,7 @@
 /* The memory of OpenSSL: blocks that one thread takes, another one gives back, and threads that end with blocks in their lists. For the thread
  * sanitizer; builds with the address sanitizer do without these lists. */
+#include "check.h"
+
 #include "cluster/link/vault.h"
 
 #include <openssl/crypto.h>
@@ -10,14 +12,6 @@
 #include <string.h>
 
 enum { THREADS = 4, ROUNDS = 20000, DESK = 64, LARGEST = 80 << 10, FEW = 10, SHORT_LIVES = 200 };
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			exit(1);                                                                                       \
-		}                                                                                                      \
-	} while (0)
 
 struct parcel {
 	uint8_t *at;
