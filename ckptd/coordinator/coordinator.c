@@ -81,6 +81,7 @@ struct coord_view coord_view(const struct coord *c)
 				   .attending = c->attending,
 				   .joining = c->joining,
 				   .resuming = c->resuming,
+				   .restoring = c->restore.ranks || c->restore.state != COORD_IDLE,
 				   .fresh = c->fresh,
 				   .stale = c->stale,
 				   .unserved = c->unserved,

@@ -215,6 +215,7 @@ void coord_left(struct coord *c, struct step_id id, bool kept);
 struct coord_view {
 	uint32_t epoch, entered, world, attending, joining;
 	bool resuming;  /* it waits for those who are in the epoch */
+	bool restoring; /* ranks wait to restore, or do */
 	bool fresh;     /* no epoch was entered or raised under this incarnation of the coordinator */
 	uint64_t stale; /* reports of another epoch */
 	bool unserved; /* the ranks were refused what is there, and have gone on from nothing else: it stays for others */

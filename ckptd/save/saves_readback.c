@@ -33,7 +33,6 @@ static void verify_done(void *arg, struct step_id id, int rc, const struct err *
 	else if (s)
 		snapshot_fail(s, rc, rc == -EBADMSG ? "reading back found: %s" : "it cannot be read back: %s",
 			      err->text[0] ? err->text : err_name(rc));
-	gc_want(saves->of.storage->gc, saves->of.name, saves->of.policy);
 	saves_pump(saves);
 }
 

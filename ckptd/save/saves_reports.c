@@ -168,8 +168,6 @@ static void set_durable(struct saves *saves, struct snapshot *s)
 	catalog_committed(saves->of.storage->catalog, saves->of.name, s->id, c->bytes, (uint32_t)c->files,
 			  *saves->of.world);
 	snapshot_publish(s);
-	if (s->verify != VERIFY_QUEUED)
-		gc_want(saves->of.storage->gc, saves->of.name, saves->of.policy);
 	saves->of.durable(saves->of.job, s->id);
 	node_part_end(s->commit);
 	if (s->verify == VERIFY_AWAITED) /* one node reads all of it, for all */

@@ -213,8 +213,14 @@ static void unlock(struct gc *gc)
 
 /* ---- moving ---------------------------------------------------------------------------------------------------- */
 
-/* What has come into use since the plan was made stays, and what is being written; all, when another daemon may coordinate the job. While ranks
- * are restored nobody knows from which: all stay. */
+/* While ranks are restored, here or elsewhere, nobody knows from which checkpoint. */
+static bool restores(const struct gc *gc, const struct job *job, const char *name)
+{
+	return (job && !restore_idle(&job->restore)) || host_view(gc->jobs->control, name).restoring;
+}
+
+/* What has come into use since the plan was made stays, and what is being written; all, when another daemon may coordinate the job, or ranks are
+ * restored. */
 static bool still_goes(const struct gc *gc, const struct gc_victim *v)
 {
 	const struct job *job = v->checkpoint ? job_find(gc->jobs, gc->plan->job) : NULL;
@@ -222,7 +228,7 @@ static bool still_goes(const struct gc *gc, const struct gc_victim *v)
 		return false;
 	if (!v->checkpoint && host_writes(gc->jobs->control, gc->plan->job, v->name))
 		return false;
-	return !job || (restore_idle(&job->restore) && !gc_in_use(job, v->id));
+	return !v->checkpoint || (!restores(gc, job, gc->plan->job) && (!job || !gc_in_use(job, v->id)));
 }
 
 static void moved(struct gc *gc, int64_t result)
@@ -325,7 +331,7 @@ static void plan_done(struct work *work)
 static bool start_round(struct gc *gc, const struct wish *w)
 {
 	const struct job *job = w->job[0] ? job_find(gc->jobs, w->job) : NULL;
-	if (w->retain && job && !restore_idle(&job->restore))
+	if (w->retain && restores(gc, job, w->job))
 		return false;
 	if (!directory_lock_to_remove(gc->jobs->control, w->job, &gc->directory_lock))
 		return true;

@@ -43,6 +43,8 @@ struct coordinator_host {
 	 * not */
 	uint64_t spill_ns;
 	uint32_t spilled_in;     /* the last epoch in which that was begun */
+	struct step_id levelled; /* the save whose level was told last, and that level */
+	uint32_t level;
 	struct net_body *joined; /* what the nodes of this epoch are told as it is entered; NULL: nothing yet */
 	uint32_t joined_epoch;
 };

@@ -105,11 +105,31 @@ static void emit_joined(struct coordinator_host *host, uint32_t node, const stru
 	     host->joined ? net_send_body(control->peers->net, node, order->type, host->joined) : -ENOMEM);
 }
 
+/* Nobody else may remove what retention does not keep; and here there may be no ranks of the job. */
+static void want_retention(struct coordinator_host *host, enum level_shown level)
+{
+	struct policy policy;
+	sources_fill(host->control->runtime->sources, SCOPE_JOB, host->job, &policy);
+	if (level == (policy.verify ? LEVEL_VERIFIED : LEVEL_DURABLE))
+		gc_want(host->control->storage->gc, host->job, &policy);
+}
+
+/* Told to one node after the other. */
+static void note_level(struct coordinator_host *host, struct step_id id, enum level_shown level)
+{
+	bool again = !step_compare(host->levelled, id) && host->level == level;
+	membership_shown(host->control, host->job, id, level);
+	host->levelled = id;
+	host->level = level;
+	if (!again)
+		want_retention(host, level);
+}
+
 static void emit(void *arg, uint32_t node, const struct peer_order *order)
 {
 	struct coordinator_host *host = arg;
 	if (order->type == PEER_LEVEL)
-		membership_shown(host->control, host->job, order->save.id, (enum level_shown)order->save.level);
+		note_level(host, order->save.id, (enum level_shown)order->save.level);
 	if (order->type == PEER_WRITE || order->type == PEER_CLEAR || order->type == PEER_SPILL)
 		emit_for_directory(host, node, order);
 	else if (order->type == PEER_JOINED && host->spread && node != host->control->peers->self)
