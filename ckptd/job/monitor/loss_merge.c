@@ -25,6 +25,23 @@ static struct loss_place place_of(const struct loss_rank *rank, const struct los
 
 /* ---- taking ---------------------------------------------------------------------------------------------------- */
 
+static bool has_no_number(const struct loss_said *said)
+{
+	return !isfinite(said->loss) || !isfinite(said->gradient_norm);
+}
+
+/* Its step has been given out without it, since nobody waits for a rank that has not told of any. */
+static bool comes_late(const struct loss_merge *m, const struct loss_rank *rank)
+{
+	return order(&rank->at, &m->last) <= 0;
+}
+
+static bool counts(const struct loss_merge *m, const struct loss_rank *rank)
+{
+	bool now = rank->at.epoch == m->last.epoch && rank->at.turn == m->last.turn;
+	return !comes_late(m, rank) || (now && has_no_number(&rank->said));
+}
+
 /* The next of the rank that counts. */
 static void take(struct loss_merge *m, struct loss_rank *rank, const struct arena_losses *losses)
 {
@@ -35,7 +52,7 @@ static void take(struct loss_merge *m, struct loss_rank *rank, const struct aren
 		rank->at = place_of(rank, &said);
 		rank->said = said;
 		rank->known = true;
-		rank->waits = order(&rank->at, &m->last) > 0;
+		rank->waits = counts(m, rank);
 	}
 }
 
@@ -43,7 +60,7 @@ static bool give_what_is_no_number(struct loss_merge *m, uint32_t n, struct loss
 {
 	for (uint32_t r = 0; r < n; r++) {
 		struct loss_rank *rank = &m->ranks[r];
-		if (!rank->waits || isfinite(rank->said.loss))
+		if (!rank->waits || (isfinite(rank->said.loss) && !comes_late(m, rank)))
 			continue;
 		rank->waits = false;
 		*out = (struct loss_merged){.epoch = rank->said.epoch,

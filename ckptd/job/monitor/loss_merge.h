@@ -1,6 +1,6 @@
 /* Loss merge: what the ranks of this node have handed over (ckpt_beat_loss), put together step by step. For each step it
  * is the median of the ranks that told of it, so that one unusual batch does not count. What is no number comes at once,
- * and by itself.
+ * and by itself, also of a step that was given out without it.
  *
  * A step is waited for until every rank that tells of losses in the epoch has told of it, or of a later one. A rank that
  * has stopped telling holds up the others for half of what an arena keeps, and no longer. Within an epoch a rank may go

@@ -79,6 +79,33 @@ Test(loss_merge, what_is_no_number_is_given_at_once_with_its_rank)
 	cr_assert(next() && got.step == 5 && got.value == 1.5);
 }
 
+/* Nobody knew that rank 1 tells of losses, too. */
+Test(loss_merge, what_is_no_number_counts_after_its_step_was_given)
+{
+	say(0, 5, 1);
+	cr_assert(next() && got.step == 5 && got.value == 1);
+	say(1, 5, NAN), say_norm(2, 5, 1, NAN);
+	cr_assert(next() && isnan(got.value) && got.step == 5 && got.rank == 1);
+	cr_assert(next() && got.value == 1 && isnan(got.norm) && got.step == 5 && got.rank == 2);
+	say(0, 6, 1), say(1, 6, 1), say(2, 6, 1);
+	cr_assert(next() && got.step == 6 && got.value == 1, "what follows is not held up");
+	cr_assert_not(next());
+}
+
+/* The job went back for it. */
+Test(loss_merge, what_was_no_number_in_an_earlier_epoch_is_over)
+{
+	say(0, 5, 1);
+	cr_assert(next());
+	epoch = 3;
+	say(0, 4, 1);
+	cr_assert(next() && got.epoch == 3);
+	epoch = 2;
+	say(1, 5, NAN);
+	epoch = 3;
+	cr_assert_not(next());
+}
+
 Test(loss_merge, who_stops_telling_is_not_waited_for_long)
 {
 	say(0, 1, 1), say(1, 1, 1), say(2, 1, 1);
