@@ -12,8 +12,6 @@
 #include "replication/room.h"
 #include "runtime/room.h"
 
-struct scrub;
-
 struct daemon {
 	struct runtime runtime;
 	struct storage storage;
@@ -23,7 +21,6 @@ struct daemon {
 	struct observe observe;
 	struct operators operators;
 	struct dispatch dispatch;
-	struct scrub *scrub; /* NULL: no store */
 };
 
 /* Nothing is open yet; each room has what it needs of the others. */

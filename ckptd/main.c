@@ -123,7 +123,7 @@ static void on_pool(void *arg, uint32_t events)
 	pool_poll(s->daemon.runtime.pool);
 	pool_poll(s->daemon.runtime.reader);
 	gc_poll(s->daemon.storage.gc);
-	scrub_poll(s->daemon.scrub);
+	scrub_poll(s->daemon.storage.scrub);
 }
 
 /* Somebody has given it something to do, or to keep. */
@@ -183,7 +183,7 @@ static void on_tick(void *arg)
 	}
 	faults_tick(s->daemon.observe.faults);
 	gc_tick(s->daemon.storage.gc);
-	scrub_tick(s->daemon.scrub);
+	scrub_tick(s->daemon.storage.scrub);
 	busy |= s->daemon.peers.replica && replica_busy(s->daemon.peers.replica);
 	bool limited = throttle_waiting(&s->daemon.storage.writes) || !gc_idle(s->daemon.storage.gc);
 	unsigned idle = limited ? TICK_LIMITED_MS : TICK_IDLE_MS;
@@ -208,7 +208,8 @@ static int watch_all(struct server *s)
 		  loop_watch(loop, pool_event_fd(s->daemon.runtime.pool), EPOLLIN, on_pool, s) &&
 		  loop_watch(loop, pool_event_fd(s->daemon.runtime.reader), EPOLLIN, on_pool, s) &&
 		  (!s->daemon.storage.gc || loop_watch(loop, gc_event_fd(s->daemon.storage.gc), EPOLLIN, on_pool, s)) &&
-		  (!s->daemon.scrub || loop_watch(loop, scrub_event_fd(s->daemon.scrub), EPOLLIN, on_pool, s));
+		  (!s->daemon.storage.scrub ||
+		   loop_watch(loop, scrub_event_fd(s->daemon.storage.scrub), EPOLLIN, on_pool, s));
 	return ok ? 0 : -ENOMEM;
 }
 
@@ -330,7 +331,7 @@ static bool finish_work(struct server *s, struct shutdown *shutdown)
 		pool_poll(s->daemon.runtime.reader);
 		peers_poll(&s->daemon.dispatch);
 		gc_poll(s->daemon.storage.gc);
-		scrub_poll(s->daemon.scrub);
+		scrub_poll(s->daemon.storage.scrub);
 	}
 	return !rc;
 }

@@ -17,7 +17,7 @@ enum {
 bool shutdown_at_work(struct daemon *d)
 {
 	if ((d->storage.disk && disk_pending(d->storage.disk)) || space_busy(d->storage.space) ||
-	    !gc_idle(d->storage.gc) || !scrub_idle(d->scrub))
+	    !gc_idle(d->storage.gc) || !scrub_idle(d->storage.scrub))
 		return true;
 	list_for(node, &d->jobs.list) {
 		const struct job *job = list_entry(node, struct job, link);
@@ -37,7 +37,7 @@ void shutdown_begin(struct shutdown *shutdown, struct daemon *d, uint64_t now)
 	faults_end(d->observe.faults);
 	meter_open(&d->storage.reads); /* what is in flight ends without limits */
 	throttle_open(&d->storage.writes);
-	scrub_tick(d->scrub);
+	scrub_tick(d->storage.scrub);
 	list_for(node, &d->jobs.list)
 		recoveries_end(&list_entry(node, struct job, link)
 					->recovery_log); /* while there are a catalog and a first node */
@@ -86,7 +86,7 @@ int shutdown_tick(struct shutdown *shutdown, struct daemon *d, uint64_t now)
 	if (now >= shutdown->deadline_ns)
 		return -ETIMEDOUT;
 	gc_tick(d->storage.gc);
-	scrub_tick(d->scrub);
+	scrub_tick(d->storage.scrub);
 	end_open_saves(d, now >= shutdown->copied_ns);
 	abandon_saves(d, now >= shutdown->late_ns);
 	return -EAGAIN;

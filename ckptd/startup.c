@@ -67,8 +67,8 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 	rc = gc_new(&d->jobs, &d->storage.gc, err);
 	bool keeps = !d->peers.roster ||
 		     d->peers.self == roster_first(d->peers.roster); /* of a store that is shared, one is enough */
-	if (!rc && keeps)
-		rc = scrub_new(&d->jobs, &d->scrub, err);
+	if (!rc)
+		rc = scrub_new(&d->jobs, keeps, &d->storage.scrub, err);
 	if (!rc && keeps)
 		open_catalog(d);
 	if (!rc && keeps && d->peers.roster && !d->runtime.config.registry)
@@ -104,8 +104,8 @@ void startup_arenas(struct daemon *d)
 
 void startup_close(struct daemon *d, int lock)
 {
-	scrub_free(d->scrub);
-	d->scrub = NULL;
+	scrub_free(d->storage.scrub);
+	d->storage.scrub = NULL;
 	gc_free(d->storage.gc);
 	d->storage.gc = NULL;
 	catalog_close(d->storage.catalog);

@@ -10,6 +10,7 @@ struct catalog;
 struct disk;
 struct gc;
 struct policy;
+struct scrub;
 struct space;
 
 struct storage {
@@ -22,9 +23,13 @@ struct storage {
 	struct space *space;     /* how full it is; NULL: memory only */
 	struct catalog *catalog; /* catalog/catalog.h; NULL: none */
 	struct gc *gc;           /* upkeep/gc.h; NULL: no store */
+	struct scrub *scrub;     /* upkeep/scrub.h; NULL: no store */
 };
 
 /* What the policy of a job does not keep is to go (upkeep/gc.c); NULL: no store. The job may end before its round comes. */
 void gc_want(struct gc *gc, const char *job, const struct policy *policy);
+/* A restore has found damage in it: all of it is read, repaired if an intact copy exists, and marked, so that retention and
+ * people know (upkeep/scrub.c). NULL: no store. */
+void scrub_want(struct scrub *scrub, const char *job, struct step_id id);
 
 #endif

@@ -368,6 +368,8 @@ static void was_read(struct restore *restore, const struct restore_work *w)
 	restore->source = WIRE_FROM_STORAGE;
 	restore->saved_world = w->saved_world;
 	restore->partial = w->partial;
+	if (w->rc == -EBADMSG)
+		scrub_want(restore->of.storage->scrub, restore->of.name, w->id);
 	if (w->rc) {
 		restore_give_up(restore, w->rc, w->err.text[0] ? w->err.text : err_name(w->rc));
 		return;

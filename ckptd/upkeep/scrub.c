@@ -11,10 +11,11 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LOOK_EVERY (600 * CLOCK_NS_PER_S)
 
-enum { BATCH = 64 };
+enum { BATCH = 64, WANTED_MAX = 8 };
 
 enum scrub_state { SCRUB_IDLE = 0, SCRUB_PLAN, SCRUB_READ };
 
@@ -29,8 +30,12 @@ struct scrub {
 	struct storage *storage;
 	struct jobs *jobs;
 	struct pool *pool; /* one thread */
+	bool keeps;
 	enum scrub_state state;
-	uint64_t next_ns; /* when it looks again */
+	uint64_t next_ns;              /* when it looks again */
+	struct due wanted[WANTED_MAX]; /* the next one first */
+	size_t nwanted;
+	struct due reading; /* read_ns 0: it was wanted */
 	/* The worker's while PLAN, the loop's otherwise. */
 	struct work work;
 	uint64_t before_ns; /* what was read earlier is due */
@@ -135,12 +140,43 @@ static void read_done(void *arg, struct step_id id, int rc, const struct err *er
 	(void)id;
 	scrub->state = SCRUB_IDLE;
 	scrub->item = NULL;
-	tell(scrub, &scrub->due[scrub->at++], rc, err);
+	tell(scrub, &scrub->reading, rc, err);
 }
 
-static void read_next(struct scrub *scrub)
+/* False: there is nothing. */
+static bool take_next(struct scrub *scrub)
 {
-	const struct due *d = &scrub->due[scrub->at];
+	bool wanted = scrub->nwanted, due = scrub->runtime->config.scrub_interval_ms && scrub->at < scrub->ndue;
+	if (wanted) {
+		scrub->reading = scrub->wanted[0];
+		memmove(scrub->wanted, scrub->wanted + 1, --scrub->nwanted * sizeof(scrub->wanted[0]));
+	} else if (due) {
+		scrub->reading = scrub->due[scrub->at++];
+	}
+	return wanted || due;
+}
+
+static bool is_wanted(const struct scrub *scrub, const char *job, struct step_id id)
+{
+	for (size_t i = 0; i < scrub->nwanted; i++)
+		if (!strcmp(scrub->wanted[i].job, job) && !step_compare(scrub->wanted[i].id, id))
+			return true;
+	return false;
+}
+
+/* Without room for it, its turn comes. */
+void scrub_want(struct scrub *scrub, const char *job, struct step_id id)
+{
+	if (!scrub || scrub->nwanted == WANTED_MAX || is_wanted(scrub, job, id))
+		return;
+	struct due *d = &scrub->wanted[scrub->nwanted++];
+	*d = (struct due){.id = id};
+	snprintf(d->job, sizeof(d->job), "%s", job);
+}
+
+static void read_now(struct scrub *scrub)
+{
+	const struct due *d = &scrub->reading;
 	const struct job *job = job_find(scrub->jobs, d->job);
 	struct readback what = {.job = d->job,
 				.id = d->id,
@@ -151,9 +187,7 @@ static void read_next(struct scrub *scrub)
 				.gait = &scrub->gait,
 				.done = read_done,
 				.arg = scrub};
-	if (readback_start(&what, &scrub->item))
-		scrub->at++;
-	else
+	if (!readback_start(&what, &scrub->item))
 		scrub->state = SCRUB_READ;
 }
 
@@ -165,24 +199,36 @@ static bool disk_is_wanted(const struct jobs *jobs)
 	return false;
 }
 
+/* What was only due ends, too, when scrub-interval becomes 0. */
+static void tell_gait(struct scrub *scrub, bool busy)
+{
+	bool off = !scrub->runtime->config.scrub_interval_ms && scrub->reading.read_ns;
+	bool stop = scrub->runtime->stopping || off;
+	atomic_store(&scrub->gait, stop ? READBACK_STOP : busy ? READBACK_HOLD : READBACK_GO);
+}
+
+static bool looks(const struct scrub *scrub)
+{
+	return scrub->keeps && scrub->runtime->config.scrub_interval_ms && clock_now() >= scrub->next_ns;
+}
+
 void scrub_tick(struct scrub *scrub)
 {
 	if (!scrub)
 		return;
-	bool wanted = disk_is_wanted(scrub->jobs), off = !scrub->runtime->config.scrub_interval_ms;
-	bool stop = scrub->runtime->stopping || off;
-	atomic_store(&scrub->gait, stop ? READBACK_STOP : wanted ? READBACK_HOLD : READBACK_GO);
-	if (stop || wanted || scrub->state != SCRUB_IDLE)
-		return;
-	if (scrub->at < scrub->ndue)
-		read_next(scrub);
-	else if (clock_now() >= scrub->next_ns)
+	bool busy = disk_is_wanted(scrub->jobs);
+	bool ready = !scrub->runtime->stopping && !busy && scrub->state == SCRUB_IDLE;
+	bool next = ready && take_next(scrub);
+	tell_gait(scrub, busy);
+	if (next)
+		read_now(scrub);
+	else if (ready && looks(scrub))
 		plan(scrub);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------------- */
 
-int scrub_new(struct jobs *jobs, struct scrub **out, struct err *err)
+int scrub_new(struct jobs *jobs, bool keeps, struct scrub **out, struct err *err)
 {
 	struct scrub *scrub = calloc(1, sizeof(*scrub));
 	if (!scrub)
@@ -190,6 +236,7 @@ int scrub_new(struct jobs *jobs, struct scrub **out, struct err *err)
 	scrub->runtime = jobs->runtime;
 	scrub->storage = jobs->storage;
 	scrub->jobs = jobs;
+	scrub->keeps = keeps;
 	int rc = pool_new(1, &scrub->pool, err);
 	if (rc) {
 		free(scrub);

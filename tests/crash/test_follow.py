@@ -92,6 +92,10 @@ def from_memory():
         expect(all(0 < n <= BYTES for n in early(ranks)), "loaded while others were checked:", early(ranks))
 
 
+def marked_damaged(d, step):
+    return any('"result":"damaged"' in file.read_text() for file in d.store.glob(f"main/step-{step:012}.*/HEALTH.json"))
+
+
 def damage_behind_what_was_loaded():
     """Of the newest step something has been loaded when the damage is found: all of it comes from the one before."""
     with single_node.daemon() as d:
@@ -101,6 +105,7 @@ def damage_behind_what_was_loaded():
         expect(d.fired.read_text().count("fired recover.there") > 3 * WORLD, "nothing of the damaged step was there:", d.fired.read_text())
         has = d.text()
         expect("step 6 epoch 1:" in has and "do not match their digest" in has, "the step that was passed over is not named")
+        until(lambda: marked_damaged(d, 6), "it is read whole, and marked")
         ranks = started_again(d, ranks, SLOW, damaged=[5])
         for answer in each(ranks, "restore", LATEST, 60000):
             expect(answer.code == -74 and "no intact checkpoint is left" in answer.text, answer)

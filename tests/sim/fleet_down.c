@@ -30,7 +30,7 @@ static void tear_down(struct fleet_node *n)
 	pool_free(d->runtime.pool);
 	prefaults_free(&d->jobs);
 	gc_free(d->storage.gc);
-	scrub_free(d->scrub);
+	scrub_free(d->storage.scrub);
 	peers_close(&d->dispatch);
 	spills_free(&d->jobs);
 	list_for(it, &d->jobs.list) { /* of what was being fetched nobody hears any more */
@@ -149,7 +149,7 @@ bool fleet_turn_ending(struct fleet_node *n, bool all)
 		peers_poll(&d->dispatch);
 	}
 	gc_poll(d->storage.gc);
-	scrub_poll(d->scrub);
+	scrub_poll(d->storage.scrub);
 	rc = shutdown_tick(&n->shutdown, d, clock_now());
 	if (rc == -EAGAIN)
 		return done > 0;

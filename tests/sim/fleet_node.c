@@ -233,7 +233,7 @@ static void tick(struct fleet_node *n)
 	if (job && !job_tick(job))
 		fleet_each(r) if (r->home == n->id) r->rank = NULL;
 	gc_tick(d->storage.gc);
-	scrub_tick(d->scrub);
+	scrub_tick(d->storage.scrub);
 }
 
 static void need(const struct fleet_node *n, const struct wire_epoch *m)
@@ -298,7 +298,7 @@ bool fleet_turn(struct fleet_node *n, bool all)
 		election_poll(&n->daemon.control);
 	if (all || rng_chance(world_rng(), 10)) {
 		gc_poll(n->daemon.storage.gc);
-		scrub_poll(n->daemon.scrub);
+		scrub_poll(n->daemon.storage.scrub);
 	}
 	if (fleet_now_and_then(all))
 		tick(n);

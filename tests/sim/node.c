@@ -83,7 +83,7 @@ static void tear_down(struct node *node)
 	pool_free(d->runtime.pool);
 	prefaults_free(&d->jobs);
 	gc_free(d->storage.gc);
-	scrub_free(d->scrub);
+	scrub_free(d->storage.scrub);
 	list_for_safe(it, &d->jobs.list)
 		job_free(list_entry(it, struct job, link));
 	hosts_free(&d->control);

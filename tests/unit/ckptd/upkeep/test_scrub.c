@@ -37,7 +37,7 @@ static void start(uint64_t interval_ms)
 {
 	struct err err = {{0}};
 	node.runtime.config.scrub_interval_ms = interval_ms;
-	cr_assert_eq(scrub_new(&node.jobs, &node.scrub, &err), 0, "%s", err.text);
+	cr_assert_eq(scrub_new(&node.jobs, true, &node.storage.scrub, &err), 0, "%s", err.text);
 }
 
 static void setup(void)
@@ -52,7 +52,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	scrub_free(node.scrub);
+	scrub_free(node.storage.scrub);
 	scratch_remove(path);
 }
 
@@ -62,15 +62,15 @@ TestSuite(scrub, .init = setup, .fini = teardown);
 static void settle(void)
 {
 	for (int idle = 0; idle < 2;) {
-		scrub_tick(node.scrub);
-		if (scrub_idle(node.scrub)) {
+		scrub_tick(node.storage.scrub);
+		if (scrub_idle(node.storage.scrub)) {
 			idle++;
 			continue;
 		}
 		idle = 0;
-		struct pollfd fd = {.fd = scrub_event_fd(node.scrub), .events = POLLIN};
+		struct pollfd fd = {.fd = scrub_event_fd(node.storage.scrub), .events = POLLIN};
 		cr_assert_gt(poll(&fd, 1, 20000), 0);
-		scrub_poll(node.scrub);
+		scrub_poll(node.storage.scrub);
 	}
 }
 
@@ -128,7 +128,7 @@ Test(scrub, what_was_read_lately_or_never_has_to_be_is_left_alone)
 	start(120 * MINUTE);
 	settle();
 	cr_assert_eq(health_of(1, &health), -ENOENT, "it is young");
-	scrub_free(node.scrub);
+	scrub_free(node.storage.scrub);
 	start(0);
 	settle();
 	cr_assert_eq(health_of(1, &health), -ENOENT, "it is off");
@@ -156,4 +156,26 @@ Test(scrub, a_daemon_that_stops_begins_nothing)
 	node.runtime.stopping = true;
 	settle();
 	cr_assert_eq(health_of(1, &health), -ENOENT);
+}
+
+/* On another node than the one that looks for what is due; and its interval is off. */
+Test(scrub, what_is_wanted_is_read_at_once)
+{
+	struct err err = {{0}};
+	struct health health;
+	for (uint64_t step = 1; step <= 3; step++)
+		make(step, step);
+	flip(2);
+	node.runtime.config.scrub_interval_ms = 0;
+	cr_assert_eq(scrub_new(&node.jobs, false, &node.storage.scrub, &err), 0, "%s", err.text);
+	for (int times = 0; times < 20; times++)
+		scrub_want(node.storage.scrub, "main", (struct step_id){2, 1});
+	scrub_want(node.storage.scrub, "main", (struct step_id){9, 1}); /* it is gone */
+	scrub_want(node.storage.scrub, "main", (struct step_id){3, 1});
+	settle();
+	cr_assert_eq(health_of(2, &health), 0);
+	cr_assert(health.damaged);
+	cr_assert_eq(health_of(3, &health), 0);
+	cr_assert(!health.damaged);
+	cr_assert_eq(health_of(1, &health), -ENOENT, "nobody wanted it");
 }
