@@ -332,17 +332,17 @@ static void keep_failure(struct ckpt_snapshot *snap, int rc, const struct err *e
 	atomic_compare_exchange_strong(&snap->failed, &none, rc);
 }
 
-/* A capture of an epoch that is over becomes nothing; nothing reads the state once this returns. With the save lock held, so that no
- * other capture is begun in the slot. */
-static void end_capture(struct ckpt_snapshot *snap, void *stream, uint64_t deadline)
+/* A capture of an epoch that is over becomes nothing; nothing reads the state once this returns, but for -ETIMEDOUT and -EINVAL: it is
+ * still read, or a stream records. With the save lock held, so that no other capture is begun in the slot. */
+static int end_capture(struct ckpt_snapshot *snap, void *stream, uint64_t deadline, struct err *err)
 {
-	struct err ignored = {0};
 	struct stage *stage = snap->stage;
 	struct patience patience = beat_patience(snap->s, deadline);
 	if (!stage_was_last(stage, snap->slot, snap->id))
-		return;
+		return 0;
 	capture_cancel(&stage->capture, snap->slot);
-	(void)capture_fence(&stage->capture, snap->slot, FENCE_ALL, stream, &patience, &ignored);
+	int rc = capture_fence(&stage->capture, snap->slot, FENCE_ALL, stream, &patience, err);
+	return rc == -ETIMEDOUT || rc == -EINVAL ? rc : 0;
 }
 
 void save_end_unfenced(ckpt *s, uint64_t deadline)
@@ -350,8 +350,9 @@ void save_end_unfenced(ckpt *s, uint64_t deadline)
 	LOCK_SCOPE(&s->save);
 	if (!s->unfenced)
 		return;
+	struct err ignored = {0};
 	stage_give_up(s->unfenced->stage, s->unfenced->slot, s->unfenced->id);
-	end_capture(s->unfenced, NULL, deadline);
+	(void)end_capture(s->unfenced, NULL, deadline, &ignored);
 }
 
 bool save_is_open(const ckpt *s)
@@ -370,13 +371,15 @@ static int fence(struct ckpt_snapshot *snap, uint32_t group, void *stream, struc
 	struct patience patience = beat_patience(snap->s, session_deadline(snap->s, -1, &ms));
 	if (atomic_load_explicit(&stage_head(stage)->epoch, memory_order_acquire) != snap->id.epoch) {
 		LOCK_SCOPE(&snap->s->save);
-		end_capture(snap, stream, patience.deadline);
-		return err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
+		int rc = end_capture(snap, stream, patience.deadline, err);
+		return rc ? rc : err_set(err, -ESTALE, "a new epoch has begun: call ckpt_join");
 	}
 	/* Also for one that the daemon has given up meanwhile: nothing reads the state once this returns. */
 	int rc = capture_fence(&stage->capture, snap->slot, group, stream, &patience, err);
 	if (rc == -ETIMEDOUT)
 		return err_prefix(err, rc, "not captured after %u ms", ms);
+	if (rc == -EINVAL) /* a stream records: nothing has become of the save, and the caller calls again */
+		return rc;
 	/* The daemon may have seen the failure first and given the snapshot up: this rank is told what it was all the same. */
 	if (rc && stage_was_last(stage, snap->slot, snap->id)) {
 		keep_failure(snap, rc, err);

@@ -291,3 +291,42 @@ Test(gpus, closing_waits_for_no_slot_that_is_not_pinned_yet)
 	c.s[0] = NULL;
 	down(&c);
 }
+
+/* ---- fences that fail ---------------------------------------------------------------------------------------------- */
+
+/* What the caller is told to call again must not have ended the snapshot. */
+Test(gpus, a_fence_that_was_refused_for_a_recording_and_called_again_leaves_the_save_good)
+{
+	struct ranks c;
+	ckpt_snapshot *snap;
+	up(&c, 1, "0");
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_STORAGE, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cuda_fake_record(fake, stream, false);
+	cr_assert_eq(ckpt_fence(snap, stream), -EINVAL);
+	cr_assert(strstr(ckpt_error(c.s[0]), "recording"), "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(cuda_fake_recorded(fake, stream), 0);
+	cr_assert_eq(ckpt_fence(snap, stream), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_wait(snap, CKPT_DURABLE, 0), -ETIMEDOUT, "%s", ckpt_error(c.s[0]));
+	fake_publish(c.f, &(struct fake_level){.id = {4, 1}, .level = LEVEL_CAPTURED});
+	cr_assert_eq(ckpt_poll(snap), CKPT_CAPTURED, "%s", ckpt_error(c.s[0]));
+	fake_publish(c.f, &(struct fake_level){.id = {4, 1}, .level = LEVEL_DURABLE});
+	cr_assert_eq(ckpt_poll(snap), CKPT_DURABLE, "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	down(&c);
+}
+
+/* Behind -ESTALE nothing reads the state any more. */
+Test(gpus, a_fence_in_a_later_epoch_is_refused_for_a_recording_all_the_same)
+{
+	struct ranks c;
+	ckpt_snapshot *snap;
+	up(&c, 1, "0");
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
+	fake_epoch(c.f, 2, "a rank was lost");
+	cuda_fake_record(fake, stream, false);
+	cr_assert_eq(ckpt_fence(snap, stream), -EINVAL, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(cuda_fake_recorded(fake, stream), 0);
+	cr_assert_eq(ckpt_fence(snap, stream), -ESTALE, "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	down(&c);
+}
