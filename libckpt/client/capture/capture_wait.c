@@ -53,15 +53,24 @@ static int fence_on(struct capture *c, const struct capture_device *d, uint32_t 
 	return rc;
 }
 
+/* The state may be read yet, and the caller is to call again: of several devices that counts for more than what has failed. */
+static bool is_due_again(int rc)
+{
+	return rc == -ETIMEDOUT || rc == -EINVAL;
+}
+
 /* Also behind a failure: nothing may read the state of the others either. */
 int capture_fence(struct capture *c, uint32_t slot, uint32_t group, void *stream, const struct patience *patience,
 		  struct err *err)
 {
 	int first = 0;
 	for (uint32_t i = 0; i < c->nactive; i++) {
-		struct err ignored = {0};
-		int rc = fence_on(c, &c->devices[i], slot, group, stream, patience, first ? &ignored : err);
-		first = first ? first : rc;
+		struct err why = {0};
+		int rc = fence_on(c, &c->devices[i], slot, group, stream, patience, &why);
+		if (!rc || (first && (is_due_again(first) || !is_due_again(rc))))
+			continue;
+		*err = why;
+		first = rc;
 	}
 	return first;
 }

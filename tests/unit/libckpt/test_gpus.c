@@ -330,3 +330,36 @@ Test(gpus, a_fence_in_a_later_epoch_is_refused_for_a_recording_all_the_same)
 	ckpt_snapshot_free(snap);
 	down(&c);
 }
+
+static _Atomic bool host_reads;
+
+static int slow_fence(struct plan *plan, uint32_t group, void *on, uint64_t deadline, uint64_t *bad_leaf,
+		      struct err *err)
+{
+	if (atomic_load(&host_reads))
+		return err_set(err, -ETIMEDOUT, "the host is still being read");
+	return device_host.plan_fence(plan, group, on, deadline, bad_leaf, err);
+}
+
+Test(gpus, a_fence_says_that_the_state_is_still_read_although_a_gpu_has_failed)
+{
+	struct ranks c;
+	ckpt_snapshot *snap;
+	struct device_ops host = device_host;
+	host.plan_fence = slow_fence;
+	open_all(&c, 1, "0");
+	c.s[0]->layers.host = &host;
+	ranks_join(&c);
+	await_slots(&c);
+	cuda_fake_hold(fake, true);
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cuda_fake_fail_op(fake, 1);
+	cuda_fake_hold(fake, false);
+	cuda_fake_settle(fake);
+	atomic_store(&host_reads, true);
+	cr_assert_eq(ckpt_fence(snap, NULL), -ETIMEDOUT, "%s", ckpt_error(c.s[0]));
+	atomic_store(&host_reads, false);
+	cr_assert_eq(ckpt_fence(snap, NULL), -EIO, "%s", ckpt_error(c.s[0]));
+	ckpt_snapshot_free(snap);
+	down(&c);
+}
