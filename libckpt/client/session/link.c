@@ -1,11 +1,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "client/session/service.h"
+#include "client/session/session.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 /* How long a rank that is said to be held may still turn out to be a process in its last moments. */
@@ -109,6 +110,15 @@ int link_open(const struct settings *settings, uint32_t epoch, uint64_t deadline
 		return rc;
 	*out = steal_fd(&sock);
 	return 0;
+}
+
+void service_greet_again(ckpt *s, uint32_t generation)
+{
+	struct service *service = &s->service;
+	LOCK_SCOPE(&service->send_lock); /* the thread does not close it meanwhile; what it reads next is its end */
+	LOCK_SCOPE(&service->lock);
+	if (service->generation != generation && service->sock >= 0)
+		shutdown(service->sock, SHUT_RDWR);
 }
 
 static void tell_wait(const struct settings *settings, int rc, uint64_t deadline, const struct err *err)

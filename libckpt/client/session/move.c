@@ -41,6 +41,7 @@ void session_move(ckpt *s)
 {
 	session_stage_replace(s, NULL);
 	take_place(s);
+	service_greet_again(s, s->moved_on);
 	table_free(&s->table);
 	table_init(&s->table, s->moved.rank, s->moved.world);
 	LOCK_SCOPE(&s->save);

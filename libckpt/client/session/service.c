@@ -16,7 +16,7 @@ enum { RECONNECT_MIN_MS = 20, RECONNECT_MAX_MS = 1000, COMBINE_MS = 1 };
 
 struct request {
 	struct list link;
-	uint32_t seq;
+	uint32_t seq, generation; /* generation: of the connection that it was sent on */
 	bool done;
 	int rc;                       /* -ENOTCONN: the connection was lost */
 	struct frame *reply;          /* with rc 0 */
@@ -90,6 +90,7 @@ static int send_request(ckpt *s, struct request *rq, uint16_t type, const struct
 	int sock = service->sock;
 	if (ready) {
 		rq->seq = ++service->seq ? service->seq : ++service->seq;
+		rq->generation = service->generation;
 		list_push(&service->requests, &rq->link);
 	}
 	pthread_mutex_unlock(&service->lock);
@@ -140,20 +141,22 @@ static int wait_reply(ckpt *s, struct request *rq, int rc, uint64_t deadline)
 	return rc == -EPIPE ? -ENOTCONN : rc;
 }
 
-static int moved(ckpt *s, const struct frame *f, struct err *err)
+static int moved(ckpt *s, const struct request *rq, struct err *err)
 {
-	int rc = wire_moved_decode(f->body, f->len, &s->moved, err);
+	s->moved_on = rq->generation;
+	int rc = wire_moved_decode(rq->reply->body, rq->reply->len, &s->moved, err);
 	return rc ? rc : session_moved(s, err);
 }
 
-static int open_reply(ckpt *s, struct frame *f, uint16_t want, struct err *err)
+static int open_reply(ckpt *s, const struct request *rq, uint16_t want, struct err *err)
 {
+	const struct frame *f = rq->reply;
 	if (f->type == want)
 		return 0;
 	if (f->type == WIRE_ERROR)
 		return link_error(f, err);
 	if (f->type == WIRE_MOVED)
-		return moved(s, f, err);
+		return moved(s, rq, err);
 	return err_set(err, -EBADMSG, "the daemon answered with %s instead of %s", wire_name(f->type), wire_name(want));
 }
 
@@ -170,7 +173,7 @@ int service_call(ckpt *s, uint16_t type, const struct wbuf *body, uint16_t want,
 		pass_time(s, &rq, meanwhile, deadline);
 	rc = wait_reply(s, &rq, rc, deadline);
 	if (!rc)
-		rc = open_reply(s, rq.reply, want, err);
+		rc = open_reply(s, &rq, want, err);
 	else if (rc == -ENOTCONN)
 		say_lost(s, err);
 	else if (rc != -ETIMEDOUT)
@@ -237,23 +240,20 @@ static void disconnect(struct service *service)
 }
 
 /* RETURN our arena, then the same REGISTER as before: its answer brings the arenas back. */
-static int send_return(ckpt *s, struct stage *stage, uint64_t deadline)
+static int send_return(ckpt *s, struct stage *stage, const struct wbuf *table, uint64_t deadline)
 {
 	struct service *service = &s->service;
 	struct arena *own = stage->arenas.own;
 	struct wire_arena_of m = {.rank = own->rank, .size = own->size};
 	AUTO_WBUF struct wbuf body = {0};
-	AUTO_WBUF struct wbuf table = {0};
 	int rc = wire_arena_of_encode(&m, &body);
-	if (!rc)
-		rc = table_message(&s->table, 0, &table);
 	LOCK_SCOPE(&service->send_lock);
 	uint32_t seq = ++service->return_seq;
 	if (!rc)
 		rc = channel_send(service->sock, WIRE_RETURN, 0, body.data, body.len, &stage->arenas.own_fd, 1,
 				  deadline);
 	if (!rc)
-		rc = channel_send(service->sock, WIRE_REGISTER, seq, table.data, table.len, NULL, 0, deadline);
+		rc = channel_send(service->sock, WIRE_REGISTER, seq, table->data, table->len, NULL, 0, deadline);
 	return rc;
 }
 
@@ -274,6 +274,7 @@ static int reconnect(ckpt *s)
 		return rc;
 	}
 	pthread_mutex_lock(&service->lock);
+	bool moved_since = settings.rank != s->settings.rank || settings.world != s->settings.world;
 	service->sock = sock;
 	service->welcome = welcome;
 	service->generation++;
@@ -282,11 +283,13 @@ static int reconnect(ckpt *s)
 	if (service->news.joined)
 		news_epoch(service, welcome.epoch, "the daemon was restarted and the job has moved on");
 	pthread_mutex_unlock(&service->lock);
-	struct stage *stage = session_stage(s);
-	if (stage) {
-		rc = send_return(s, stage, deadline);
-		stage_put(stage);
-	}
+	AUTO_WBUF struct wbuf table = {0};
+	struct stage *stage = session_stage_table(s, &table, &rc);
+	if (moved_since)
+		rc = -EAGAIN;
+	if (stage && !rc)
+		rc = send_return(s, stage, &table, deadline);
+	stage_put(stage);
 	if (rc)
 		disconnect(service);
 	else
@@ -326,9 +329,11 @@ static void returned(ckpt *s, struct frame *f)
 	struct service *service = &s->service;
 	struct err err = {0};
 	struct stage *stage = session_stage(s);
-	bool same = f->type == WIRE_ARENA && stage_again(stage, f);
+	bool same = stage && f->type == WIRE_ARENA && stage_again(stage, f);
 	if (f->type == WIRE_ERROR)
 		link_error(f, &err);
+	if (!stage) /* it has moved since */
+		return set_state(service, SERVICE_READY);
 	if (!same)
 		log_warn("rank %u: the restarted daemon did not take the arena back, snapshots in memory are "
 			 "lost: %s",

@@ -75,6 +75,9 @@ int service_call(ckpt *s, uint16_t type, const struct wbuf *body, uint16_t want,
 int service_check(ckpt *s, struct wire_welcome *welcome, struct err *err);
 /* Differs after every reconnection. */
 uint32_t service_generation(ckpt *s);
+/* The process has another place than its connection was opened for, unless it is still this one (by its generation): then
+ * it connects again, as what it is now. */
+void service_greet_again(ckpt *s, uint32_t generation);
 /* Wakes the thread: captures on several devices are under way. */
 void service_poke(ckpt *s);
 

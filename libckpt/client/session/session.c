@@ -45,6 +45,13 @@ struct stage *session_stage(ckpt *s)
 	return s->stage ? stage_get(s->stage) : NULL;
 }
 
+struct stage *session_stage_table(ckpt *s, struct wbuf *table, int *rc)
+{
+	LOCK_SCOPE(&s->stage_lock);
+	*rc = s->stage ? table_message(&s->table, 0, table) : 0;
+	return s->stage ? stage_get(s->stage) : NULL;
+}
+
 uint64_t session_deadline(const ckpt *s, int timeout_ms, uint32_t *ms)
 {
 	*ms = timeout_ms < 0 ? s->settings.timeout_ms : (uint32_t)timeout_ms;

@@ -57,6 +57,7 @@ struct ckpt {
 	_Atomic pid_t beats;     /* the thread that gave the last heartbeat; 0: none did */
 	struct step_id restored; /* what was restored last; epoch 0: nothing */
 	struct wire_moved moved; /* of the answer MOVED to a REGISTER or JOIN */
+	uint32_t moved_on;       /* the connection that it came on: service.generation */
 	bool moving;             /* it came, and a device still reads what was registered */
 
 	/* Locks in the order of acquisition: save, stage_lock, service.send_lock, service.lock. */
@@ -79,6 +80,8 @@ struct ckpt {
 int session_check(const ckpt *s, struct err *err);
 /* A reference to the stage, or NULL before ckpt_join. */
 struct stage *session_stage(ckpt *s);
+/* The same, and the REGISTER of it: the table is that of the stage as long as that is there. *rc: 0 or -ENOMEM. */
+struct stage *session_stage_table(ckpt *s, struct wbuf *table, int *rc);
 
 /* Between two heartbeats of a wait. */
 #define BEAT_NS (250 * CLOCK_NS_PER_MS)

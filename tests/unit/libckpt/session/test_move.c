@@ -1,5 +1,7 @@
 #include "libckpt/ranks.h"
 
+#include "client/session/session.h"
+
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -101,5 +103,44 @@ Test(move, a_daemon_that_comes_back_is_greeted_by_the_new_rank)
 	fake_await_hellos(c.f, 3);
 	struct wire_hello hello = fake_hello(c.f, 0);
 	cr_assert(hello.rank == 0 && hello.world == 1 && hello.local_world == 1);
+	ranks_down(&c);
+}
+
+static _Atomic bool state_is_read;
+
+static int slow_idle(struct device *dev, uint64_t deadline, struct err *err)
+{
+	return atomic_load(&state_is_read) ? err_set(err, -ETIMEDOUT, "the state is read")
+					   : device_host.idle(dev, deadline, err);
+}
+
+/* It moves while its daemon, which was restarted, is still to answer what it was asked for the former place. */
+Test(move, the_answer_to_the_former_place_comes_behind_the_move)
+{
+	struct ranks c;
+	struct device_ops host = device_host;
+	host.idle = slow_idle;
+	ranks_open(&c, 1, NULL);
+	c.s[0]->layers.host = &host;
+	ranks_register(&c);
+	ranks_join(&c);
+	fake_epoch(c.f, 2, "the world changes");
+	fake_shrink(c.f, 0);
+	atomic_store(&state_is_read, true);
+	cr_assert_eq(ckpt_join(c.s[0], NULL, 0, NULL, 20), -ETIMEDOUT);
+	fake_die(c.f);
+	fake_manners(c.f, &(struct fake_manners){.hold_register = true});
+	fake_live_in(c.f, 2);
+	fake_await(c.f, WIRE_REGISTER, 2);
+	atomic_store(&state_is_read, false);
+	cr_assert_eq(ckpt_join(c.s[0], NULL, 0, NULL, -1), -EREMCHG);
+	free_state(&c.state[0]);
+	fake_let_register(c.f);
+	fake_await_hellos(c.f, 3); /* as what it is now */
+	ranks_register(&c);
+	ranks_join(&c);
+	cr_assert_eq(ckpt_epoch(c.s[0]), 2);
+	ranks_fill(&c, 2);
+	ranks_save(&c, 6, CKPT_MEMORY);
 	ranks_down(&c);
 }
