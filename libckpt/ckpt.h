@@ -485,6 +485,8 @@ int ckpt_due(ckpt *s, uint64_t step);
  *	        NULL: state on the host, or the default stream of each GPU that holds state
  *	out     receives the snapshot; free it with ckpt_snapshot_free. NULL after a failure
  *
+ * After an error the state may change, as after ckpt_fence: nothing of this call reads it.
+ *
  * After -EBUSY the step is given up on all ranks, so that no rank holds a slot for it. Training
  * goes on without this save. If a save must not be left out, call ckpt_wait_slot first.
  *

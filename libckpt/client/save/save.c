@@ -189,6 +189,27 @@ static void remember(ckpt *s, struct ckpt_snapshot *snap)
 	s->npending = kept;
 }
 
+/* A capture that becomes nothing, as of an epoch that is over: nothing reads the state once this returns, but for -ETIMEDOUT and -EINVAL: it is
+ * still read, or a stream records. With the save lock held, so that no other capture is begun in the slot. */
+static int end_capture(struct ckpt_snapshot *snap, void *stream, uint64_t deadline, struct err *err)
+{
+	struct stage *stage = snap->stage;
+	struct patience patience = beat_patience(snap->s, deadline);
+	if (!stage_was_last(stage, snap->slot, snap->id))
+		return 0;
+	capture_cancel(&stage->capture, snap->slot);
+	int rc = capture_fence(&stage->capture, snap->slot, FENCE_ALL, stream, &patience, err);
+	return rc == -ETIMEDOUT || rc == -EINVAL ? rc : 0;
+}
+
+/* Of several devices some may have begun before one could not. */
+static void end_half(ckpt *s, struct ckpt_snapshot *snap, void *stream)
+{
+	uint32_t ms;
+	struct err ignored = {0};
+	(void)end_capture(snap, stream, session_deadline(s, -1, &ms), &ignored);
+}
+
 static int begin_in_slot(ckpt *s, struct stage *stage, struct ckpt_snapshot *snap, void *stream, struct err *err)
 {
 	int slot = free_slot(stage);
@@ -208,10 +229,12 @@ static int begin_in_slot(ckpt *s, struct stage *stage, struct ckpt_snapshot *sna
 	 * copies for milliseconds waiting in its place. */
 	stage_ring(stage);
 	int rc = capture_launch(&stage->capture, &s->table, snap->slot, stream, s->settings.strict, err);
-	if (!rc)
+	if (!rc) {
 		remember(s, snap);
-	else
+	} else {
+		end_half(s, snap, stream);
 		stage_ring(stage);
+	}
 	if (stage->capture.nactive > 1)
 		service_poke(s);
 	return rc ? err_prefix(err, rc, "step %" PRIu64, snap->id.step) : 0;
@@ -330,19 +353,6 @@ static void keep_failure(struct ckpt_snapshot *snap, int rc, const struct err *e
 		return;
 	memcpy(snap->why, err->text, sizeof(snap->why));
 	atomic_compare_exchange_strong(&snap->failed, &none, rc);
-}
-
-/* A capture of an epoch that is over becomes nothing; nothing reads the state once this returns, but for -ETIMEDOUT and -EINVAL: it is
- * still read, or a stream records. With the save lock held, so that no other capture is begun in the slot. */
-static int end_capture(struct ckpt_snapshot *snap, void *stream, uint64_t deadline, struct err *err)
-{
-	struct stage *stage = snap->stage;
-	struct patience patience = beat_patience(snap->s, deadline);
-	if (!stage_was_last(stage, snap->slot, snap->id))
-		return 0;
-	capture_cancel(&stage->capture, snap->slot);
-	int rc = capture_fence(&stage->capture, snap->slot, FENCE_ALL, stream, &patience, err);
-	return rc == -ETIMEDOUT || rc == -EINVAL ? rc : 0;
 }
 
 void save_end_unfenced(ckpt *s, uint64_t deadline)

@@ -363,3 +363,42 @@ Test(gpus, a_fence_says_that_the_state_is_still_read_although_a_gpu_has_failed)
 	ckpt_snapshot_free(snap);
 	down(&c);
 }
+
+/* ---- half a begin -------------------------------------------------------------------------------------------------- */
+
+static int launch_on_first(struct plan *plan, void *on, const struct capture_target *target, unsigned flags,
+			   struct err *err)
+{
+	static _Atomic unsigned launches;
+	if (launches++)
+		return err_set(err, -EIO, "GPU 1 cannot");
+	return device_cuda_ops.plan_launch(plan, on, target, flags, err);
+}
+
+static void overwrite(void *arg)
+{
+	memset(arg, 99, BYTES);
+}
+
+/* Who goes on without this save may change and free the state in the order of its stream. */
+Test(gpus, behind_a_begin_that_failed_on_one_gpu_the_others_do_not_read_the_state)
+{
+	struct ranks c;
+	ckpt_snapshot *snap;
+	open_all(&c, 1, "0");
+	ops.plan_launch = launch_on_first;
+	ranks_join(&c);
+	await_slots(&c);
+	fill(1);
+	cuda_fake_hold(fake, true);
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, stream, &snap), -EIO);
+	cuda_fake_call(fake, stream, overwrite, state[0]);
+	cuda_fake_hold(fake, false);
+	cuda_fake_settle(fake);
+	const struct layout_piece *first = &fake_layout(c.f, 0)->pieces[0];
+	cr_assert_eq(first->bytes, BYTES);
+	const uint8_t *copy = fake_slot(c.f, 0, 0) + first->slot_at;
+	for (size_t i = 0; i < BYTES; i++)
+		cr_assert_eq(copy[i], 1, "byte %zu was copied when it had been changed", i);
+	down(&c);
+}
