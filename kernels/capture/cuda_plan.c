@@ -85,7 +85,7 @@ static void drop_handles(struct plan *plan)
 	struct err err;
 	struct cuda_former former;
 	bool entered = cuda_enter(dev, &former, &err) == 0;
-	if (plan->launched && cuda_drain(dev, dev->copies, &err) < 0)
+	if (plan->launched && cuda_drain_at_end(dev, &err) < 0)
 		log_warn("%s", err.text);
 	cuda_ways_drop(&plan->ways, dev);
 	cuda_held_free(&plan->held, dev);

@@ -93,6 +93,14 @@ int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err)
 	return wait_for(dev, ask_stream, stream, dev->rt->patience, err);
 }
 
+int cuda_drain_at_end(struct device *dev, struct err *err)
+{
+	enum { HUNG = 256 };
+	int rc = wait_for(dev, ask_stream, dev->copies, dev->rt->patience / (dev->hung ? HUNG : 1), err);
+	dev->hung = rc == -ETIMEDOUT;
+	return rc;
+}
+
 bool cuda_is_idle(struct device *dev)
 {
 	struct err err;
@@ -117,7 +125,7 @@ void cuda_lose(struct device *dev, void *memory, bool registered)
 static bool drain_or_warn(struct device *dev)
 {
 	struct err err;
-	int rc = cuda_drain(dev, dev->copies, &err);
+	int rc = cuda_drain_at_end(dev, &err);
 	if (rc < 0)
 		log_warn("%s", err.text);
 	return rc != -ETIMEDOUT;
@@ -211,7 +219,7 @@ void device_cuda_release(struct device *dev)
 		return;
 	bool entered = dev->context && cuda_enter(dev, &former, &err) == 0;
 	/* A device that is dead, or that nobody can turn to, touches nothing; to one that hangs all is left. */
-	cuda_restoring_free(dev, !entered || cuda_drain(dev, dev->copies, &err) != -ETIMEDOUT);
+	cuda_restoring_free(dev, !entered || cuda_drain_at_end(dev, &err) != -ETIMEDOUT);
 	if (entered)
 		free_lost(dev);
 	cuda_pinned_forget(dev); /* also when it is dead: nobody may ask it any more */

@@ -46,6 +46,7 @@ struct device {
 		bool registered;
 	} lost[LOST_MAX];
 	unsigned nlost;
+	bool hung;                /* when something of it ended last: cuda_drain_at_end */
 	_Atomic unsigned holders; /* the opener until close, and each plan */
 	_Atomic bool closed;
 };
@@ -86,7 +87,10 @@ int cuda_check(struct device *dev, int code, const char *what, struct err *err);
 /* Waits until the stream has run all that was put on it. CUDA has no wait with a deadline: this one asks with growing
  * pauses. -ETIMEDOUT after the table's patience. */
 int cuda_drain(struct device *dev, struct rt_stream *stream, struct err *err);
-/* The same, until the event has come. */
+/* The same for its own stream, where something of the device ends: one that hung then is hardly waited for any more, or
+ * who closes a session would wait for as long again for each plan and slot. */
+int cuda_drain_at_end(struct device *dev, struct err *err);
+/* The same as cuda_drain, until the event has come. */
 int cuda_await(struct device *dev, struct rt_event *event, struct err *err);
 /* All that was put on the device's own stream has run, or never will. */
 bool cuda_is_idle(struct device *dev);

@@ -193,5 +193,33 @@ Test(cuda_failures, a_gpu_that_hangs_is_given_up_after_a_while)
 	ops->plan_free(w->plan);
 	w->plan = NULL;
 	cuda_fake_hold(w->fake, false); /* what was in flight runs on without the plan */
+	cuda_fake_settle(w->fake);
+	cuda_world_free(w);
+}
+
+/* Each plan, slot and handle that ends asks whether the device is at an end. */
+Test(cuda_failures, a_gpu_that_hangs_is_waited_for_once)
+{
+	enum { MORE = 3 };
+	struct cuda_world *w = cuda_world_make(1);
+	struct plan *plans[MORE];
+	uint64_t patience = cuda_fake_rt(w->fake)->patience = CLOCK_NS_PER_S;
+	for (int i = 0; i < MORE; i++)
+		cr_assert_eq(
+			ops->plan_new(w->dev, w->data, w->spans, WORLD_SPANS, WORLD_GRANULE, 0, &plans[i], &w->err), 0,
+			"%s", w->err.text);
+	cuda_fake_hold(w->fake, true);
+	cr_assert_eq(cuda_world_launch(w), 0);
+	for (int i = 0; i < MORE; i++)
+		cr_assert_eq(ops->plan_launch(plans[i], w->stream, &w->target, 0, &w->err), 0, "%s", w->err.text);
+	uint64_t before = clock_now();
+	for (int i = 0; i < MORE; i++)
+		ops->plan_free(plans[i]);
+	ops->plan_free(w->plan);
+	w->plan = NULL;
+	ops->arena_detach(w->dev, w->arena);
+	cr_assert_lt(clock_now() - before, 5 * patience / 2);
+	cuda_fake_hold(w->fake, false);
+	cuda_fake_settle(w->fake);
 	cuda_world_free(w);
 }
