@@ -15,7 +15,10 @@ static int make_pinned(struct device *dev, void **out, size_t size, const char *
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		return err_set(err, -ENOMEM, "out of memory for %s", what);
-	int rc = cuda_check(dev, rt->host_register(rt, memory, size), "pinning room for a restore", err);
+	/* A fork would let the host and the GPU have two pages in the place of one, when the host writes to it next. */
+	int rc = madvise(memory, size, MADV_DONTFORK) ? err_set(err, -errno, "madvise: %s", err_name(errno)) : 0;
+	if (rc == 0)
+		rc = cuda_check(dev, rt->host_register(rt, memory, size), "pinning room for a restore", err);
 	if (rc < 0)
 		munmap(memory, size);
 	else

@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const struct device_ops *const ops = &device_cuda_ops;
 
@@ -214,5 +217,38 @@ Test(cuda_restore, a_device_is_closed_with_parts_under_way)
 	struct restored_bad bad;
 	cuda_world_expect(w, 7);
 	cr_assert_eq(put_leaves(w, 0, w->nleaves, w, &bad), 0, "%s", w->err.text);
+	cuda_world_free(w);
+}
+
+static int (*pin_really)(struct cuda_rt *rt, void *base, size_t size);
+static void *pinned[8];
+static unsigned npinned;
+
+static int note_pinned(struct cuda_rt *rt, void *base, size_t size)
+{
+	cr_assert_lt(npinned, 8u);
+	pinned[npinned++] = base;
+	return pin_really(rt, base, size);
+}
+
+/* Else a page that the parent writes to after a fork may become another than the one that the GPU reads. */
+Test(cuda_restore, what_it_pins_for_a_restore_is_not_in_a_child)
+{
+	struct cuda_world *w = cuda_world_make(1);
+	struct cuda_rt *rt = cuda_fake_rt(w->fake);
+	pin_really = rt->host_register;
+	rt->host_register = note_pinned;
+	cuda_world_expect(w, 7);
+	cr_assert_eq(cuda_world_restore(w, 0, w->nleaves, NULL), 0, "%s", w->err.text);
+	cr_assert_eq(npinned, 2, "the digests, and copies of what is not pinned");
+	unsigned char there;
+	for (unsigned i = 0; i < npinned; i++)
+		cr_assert_eq(mincore(pinned[i], 1, &there), 0);
+	pid_t pid = fork();
+	if (!pid)
+		_exit(!mincore(pinned[0], 1, &there) + !mincore(pinned[1], 1, &there));
+	int status;
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d are there", WEXITSTATUS(status));
 	cuda_world_free(w);
 }
