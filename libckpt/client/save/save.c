@@ -439,10 +439,12 @@ static int wait_for_epoch(const struct ckpt_snapshot *snap, struct err *err)
 	}
 }
 
-static int find_group(const struct table *table, const char *group, struct err *err)
+/* In what the snapshot is of: the session may be given another place meanwhile. */
+static int find_group(const struct stage *stage, const char *group, struct err *err)
 {
-	for (uint32_t i = 0; i < table->reg.nentries; i++)
-		if (!strcmp(table->reg.entries[i].group, group))
+	const struct registration *reg = &stage->arenas.own->reg;
+	for (uint32_t i = 0; i < reg->nentries; i++)
+		if (!strcmp(reg->entries[i].group, group))
 			return 0;
 	return err_set(err, -EINVAL, "no tensor is registered in a group %s", quoted(group).text);
 }
@@ -456,7 +458,7 @@ static int fence_of(ckpt_snapshot *snap, const char *group, void *stream)
 	int number = rc || !group ? -1 : capture_group(&snap->stage->capture, group);
 	bool read = !rc && (!group || number >= 0 || snap->stage->capture.votes); /* the digests read all that votes */
 	if (!rc && group && number < 0)
-		rc = find_group(&snap->s->table, group, &err);
+		rc = find_group(snap->stage, group, &err);
 	uint64_t since = clock_now();
 	if (!rc && read)
 		rc = fence(snap, !group ? FENCE_ALL : number < 0 ? PLAN_GROUPS_MAX : (uint32_t)number, stream, &err);

@@ -62,7 +62,7 @@ static int register_blob(ckpt *s, const char *name, ckpt_scope scope, const stru
 	struct held held = {0};
 	int rc = fill_blob(s, name, scope, b, &e, &held, err);
 	if (!rc)
-		rc = table_add(&s->table, &e, &held, err);
+		rc = register_entry(s, &e, &held, err);
 	if (rc) {
 		entry_drop(&e, &held);
 		return err_prefix(err, rc, "blob %s", quoted(name).text);
@@ -111,12 +111,9 @@ int ckpt_register_sized_blob(ckpt *s, const char *name, ckpt_scope scope, size_t
 	return rc ? session_fail(s, rc, &err) : 0;
 }
 
-/* Its memory, and the bytes that it has room for. */
+/* Its memory, and the bytes that it has room for. With the save lock held: a join in another thread may end the registration. */
 static int find_sized(ckpt *s, const char *name, uint8_t **own, uint64_t *room, struct err *err)
 {
-	int rc = session_check(s, err);
-	if (rc)
-		return rc;
 	if (!name)
 		return err_set(err, -EINVAL, "the name of the blob is NULL");
 	int64_t at = table_find_own(&s->table, name);
@@ -129,26 +126,22 @@ static int find_sized(ckpt *s, const char *name, uint8_t **own, uint64_t *room, 
 			      quoted(name).text);
 }
 
-int ckpt_set_blob(ckpt *s, const char *name, const void *data, size_t bytes)
+static int set_blob(ckpt *s, const char *name, const void *data, size_t bytes, struct err *err)
 {
-	struct err err = {0};
 	uint8_t *own;
 	uint64_t room;
-	int rc = find_sized(s, name, &own, &room, &err);
-	if (!rc && bytes && !data)
-		rc = err_set(&err, -EINVAL, "blob %s: its data is NULL", quoted(name).text);
-	if (!rc && bytes > room)
-		rc = err_set(&err, -ENOSPC, "blob %s: %zu bytes are more than the %" PRIu64 " that were registered",
-			     quoted(name).text, bytes, room);
-	if (rc)
-		return session_fail(s, rc, &err);
 	LOCK_SCOPE(&s->save);
+	int rc = find_sized(s, name, &own, &room, err);
+	if (rc)
+		return rc;
+	if (bytes && !data)
+		return err_set(err, -EINVAL, "blob %s: its data is NULL", quoted(name).text);
+	if (bytes > room)
+		return err_set(err, -ENOSPC, "blob %s: %zu bytes are more than the %" PRIu64 " that were registered",
+			       quoted(name).text, bytes, room);
 	if (save_is_open(s))
-		return session_fail(s,
-				    err_set(&err, -EBUSY,
-					    "blob %s: a save reads it until its fence: set it before ckpt_begin",
-					    quoted(name).text),
-				    &err);
+		return err_set(err, -EBUSY, "blob %s: a save reads it until its fence: set it before ckpt_begin",
+			       quoted(name).text);
 	uint64_t former = min_u64(sized_length(own), room);
 	if (bytes)
 		memcpy(own + SIZED_HEAD, data, bytes);
@@ -158,22 +151,41 @@ int ckpt_set_blob(ckpt *s, const char *name, const void *data, size_t bytes)
 	return 0;
 }
 
+int ckpt_set_blob(ckpt *s, const char *name, const void *data, size_t bytes)
+{
+	struct err err = {0};
+	int rc = session_check(s, &err);
+	if (!rc)
+		rc = set_blob(s, name, data, bytes, &err);
+	return rc ? session_fail(s, rc, &err) : 0;
+}
+
+static int get_blob(ckpt *s, const char *name, void *data, size_t room, uint64_t *bytes, struct err *err)
+{
+	uint8_t *own;
+	uint64_t most;
+	LOCK_SCOPE(&s->save);
+	int rc = find_sized(s, name, &own, &most, err);
+	if (rc)
+		return rc;
+	*bytes = sized_length(own);
+	if (*bytes > most)
+		return err_set(err, -EBADMSG, "blob %s says that it has %" PRIu64 " bytes, in a room of %" PRIu64,
+			       quoted(name).text, *bytes, most);
+	if (data && *bytes > room)
+		return err_set(err, -ENOSPC, "blob %s has %" PRIu64 " bytes, and there is room for %zu",
+			       quoted(name).text, *bytes, room);
+	if (data && *bytes)
+		memcpy(data, own + SIZED_HEAD, *bytes);
+	return 0;
+}
+
 int64_t ckpt_get_blob(ckpt *s, const char *name, void *data, size_t room)
 {
 	struct err err = {0};
-	uint8_t *own;
-	uint64_t most;
-	int rc = find_sized(s, name, &own, &most, &err);
-	uint64_t bytes = rc ? 0 : sized_length(own);
-	if (!rc && bytes > most)
-		rc = err_set(&err, -EBADMSG, "blob %s says that it has %" PRIu64 " bytes, in a room of %" PRIu64,
-			     quoted(name).text, bytes, most);
-	if (!rc && data && bytes > room)
-		rc = err_set(&err, -ENOSPC, "blob %s has %" PRIu64 " bytes, and there is room for %zu",
-			     quoted(name).text, bytes, room);
-	if (rc)
-		return session_fail(s, rc, &err);
-	if (data && bytes)
-		memcpy(data, own + SIZED_HEAD, bytes);
-	return (int64_t)bytes;
+	uint64_t bytes;
+	int rc = session_check(s, &err);
+	if (!rc)
+		rc = get_blob(s, name, data, room, &bytes, &err);
+	return rc ? session_fail(s, rc, &err) : (int64_t)bytes;
 }

@@ -42,9 +42,9 @@ void session_move(ckpt *s)
 	session_stage_replace(s, NULL);
 	take_place(s);
 	service_greet_again(s, s->moved_on);
+	LOCK_SCOPE(&s->save);
 	table_free(&s->table);
 	table_init(&s->table, s->moved.rank, s->moved.world);
-	LOCK_SCOPE(&s->save);
 	uint32_t epoch = s->joined.epoch; /* it was in one before: what the next view says */
 	wire_joined_free(&s->joined);
 	s->joined.epoch = epoch;

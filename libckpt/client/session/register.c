@@ -186,6 +186,12 @@ int register_check_open(const ckpt *s, struct err *err)
 	return table_sealed(&s->table) ? err_set(err, -EBUSY, "registration ended with ckpt_join") : 0;
 }
 
+int register_entry(ckpt *s, struct entry *e, struct held *held, struct err *err)
+{
+	LOCK_SCOPE(&s->save);
+	return table_add(&s->table, e, held, err);
+}
+
 static int register_tensor(ckpt *s, const ckpt_tensor *arg, struct err *err)
 {
 	ckpt_tensor t;
@@ -204,7 +210,7 @@ static int register_tensor(ckpt *s, const ckpt_tensor *arg, struct err *err)
 	if (!rc)
 		rc = fill_tensor(&t, &e, &held, err);
 	if (!rc)
-		rc = table_add(&s->table, &e, &held, err);
+		rc = register_entry(s, &e, &held, err);
 	if (rc) {
 		entry_drop(&e, &held);
 		return err_prefix(err, rc, "tensor %s", quoted(t.name).text);

@@ -10,6 +10,8 @@ int register_check_open(const ckpt *s, struct err *err);
 int register_check_device(const ckpt *s, int device, struct err *err);
 /* Of an entry whose dtype and shape are set. On failure it is to be dropped. */
 int entry_add_pieces(struct entry *e, struct held *held, const ckpt_piece *pieces, uint32_t n, struct err *err);
+/* Adds it to the table, beside what other threads look up there. */
+int register_entry(ckpt *s, struct entry *e, struct held *held, struct err *err);
 void entry_drop(struct entry *e, struct held *held);
 
 #endif

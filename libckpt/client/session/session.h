@@ -61,7 +61,7 @@ struct ckpt {
 	bool moving;             /* it came, and a device still reads what was registered */
 
 	/* Locks in the order of acquisition: save, stage_lock, service.send_lock, service.lock. */
-	pthread_mutex_t save;           /* one begin at a time; unfenced, pending */
+	pthread_mutex_t save;           /* one begin at a time; unfenced, pending; what the table has */
 	struct ckpt_snapshot *unfenced; /* the last one that was begun; references */
 	struct ckpt_snapshot *pending[PENDING_MAX];
 	unsigned npending;

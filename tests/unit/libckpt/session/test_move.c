@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,4 +144,91 @@ Test(move, the_answer_to_the_former_place_comes_behind_the_move)
 	ranks_fill(&c, 2);
 	ranks_save(&c, 6, CKPT_MEMORY);
 	ranks_down(&c);
+}
+
+/* ---- beside other threads ------------------------------------------------------------------------------------------ */
+
+enum { MANY = 20000, BLOB = 64 << 20 };
+
+struct beside {
+	ckpt *s;
+	ckpt_snapshot *snap;
+	char *room;
+	_Atomic unsigned turns;
+	_Atomic bool stop;
+	int last;
+};
+
+static void *fence_groups(void *arg)
+{
+	struct beside *b = arg;
+	for (; !atomic_load(&b->stop); b->turns++)
+		b->last = ckpt_fence_group(b->snap, "no such group", NULL);
+	return NULL;
+}
+
+static void *get_blobs(void *arg)
+{
+	struct beside *b = arg;
+	for (; !atomic_load(&b->stop); b->turns++)
+		b->last = (int)ckpt_get_blob(b->s, "queue", b->room, BLOB);
+	return NULL;
+}
+
+static void register_many(ckpt *s)
+{
+	static float one;
+	ckpt_tensor t = {.size = sizeof(t),
+			 .dtype = CKPT_F32,
+			 .npieces = 1,
+			 .pieces = &(ckpt_piece){.data = &one},
+			 .device = CKPT_HOST};
+	for (int i = 0; i < MANY; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "t%d", i);
+		t.name = name;
+		cr_assert_eq(ckpt_register_tensor(s, &t), 0, "%s", ckpt_error(s));
+	}
+	cr_assert_eq(ckpt_register_sized_blob(s, "queue", CKPT_SCOPE_RANK, BLOB), 0);
+}
+
+/* It is told of its new place while another thread is in a call of the former one. */
+static int move_beside(void *(*calls)(void *arg))
+{
+	struct ranks c;
+	struct beside b = {.room = malloc(BLOB)};
+	pthread_t other;
+	ranks_open(&c, 1, NULL);
+	b.s = c.s[0];
+	register_many(b.s);
+	memset(b.room, 7, BLOB);
+	cr_assert_eq(ckpt_set_blob(b.s, "queue", b.room, BLOB), 0);
+	ranks_join(&c);
+	cr_assert_eq(ckpt_begin(b.s, 5, CKPT_MEMORY, NULL, &b.snap), 0, "%s", ckpt_error(b.s));
+	cr_assert_eq(ckpt_fence(b.snap, NULL), 0, "%s", ckpt_error(b.s));
+	cr_assert_eq(pthread_create(&other, NULL, calls, &b), 0);
+	while (!atomic_load(&b.turns))
+		sched_yield();
+	fake_epoch(c.f, 2, "the world changes");
+	fake_shrink(c.f, 0);
+	cr_assert_eq(ckpt_join(b.s, NULL, 0, NULL, -1), -EREMCHG, "%s", ckpt_error(b.s));
+	unsigned turns = b.turns;
+	while (atomic_load(&b.turns) < turns + 2)
+		sched_yield();
+	atomic_store(&b.stop, true);
+	pthread_join(other, NULL);
+	ckpt_snapshot_free(b.snap);
+	free(b.room);
+	ranks_down(&c);
+	return b.last;
+}
+
+Test(move, while_another_thread_fences_a_group)
+{
+	cr_assert_eq(move_beside(fence_groups), -EINVAL);
+}
+
+Test(move, while_another_thread_gets_a_blob)
+{
+	cr_assert_eq(move_beside(get_blobs), -ENOENT);
 }
