@@ -168,9 +168,10 @@ int ckpt_close(ckpt *s);
 
 /* Returns the sentence for the last failure of the calling thread on this session; "" if none.
  *
- * It is valid until the next call of the thread. A call that failed without a session counts for
- * each session that was open then: a NULL session or snapshot, ckpt_range_boxes. `s` may be NULL:
- * the last such failure. */
+ * It is valid until the next call of the thread. A thread keeps the sentences of the 4 sessions on
+ * which it has failed last. A call that failed without a session counts for each session that was
+ * open then: a NULL session or snapshot, ckpt_range_boxes. `s` may be NULL: the last such
+ * failure. */
 const char *ckpt_error(const ckpt *s);
 
 /* Returns the rank of this process. It changes only when ckpt_join returns -EREMCHG. */

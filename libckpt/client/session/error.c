@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { KEPT = 4 };
+enum { KEPT = 4 }; /* ckpt_error promises so many */
 
 struct kept {
 	uint64_t token, when;
@@ -15,19 +15,18 @@ struct kept {
 };
 
 static _Thread_local struct kept kept[KEPT], kept_without;
-static _Thread_local unsigned next_kept;
 
+/* That of the session; else the one whose session has not failed for longest. */
 static struct kept *place_for(const ckpt *s)
 {
-	unsigned at = 0;
+	struct kept *place = &kept[0];
 	if (!s)
 		return &kept_without;
-	while (at < KEPT && kept[at].token != s->token)
-		at++;
-	if (at == KEPT)
-		at = next_kept++ % KEPT;
-	kept[at].token = s->token;
-	return &kept[at];
+	for (unsigned at = 0; at < KEPT && place->token != s->token; at++)
+		if (kept[at].token == s->token || kept[at].when < place->when)
+			place = &kept[at];
+	place->token = s->token;
+	return place;
 }
 
 int session_fail(const ckpt *s, int rc, const struct err *err)

@@ -399,3 +399,22 @@ Test(session, the_flight_record_is_written)
 	cr_assert_eq(ckpt_should_stop(c.s[0]), 1);
 	ranks_down(&c);
 }
+
+/* More sessions in a process than ranks of a node are rare, and one thread for all of them rarer. */
+Test(session, a_thread_keeps_the_sentences_of_the_sessions_that_failed_last)
+{
+	struct ranks four, one;
+	ranks_open(&four, 4, NULL);
+	ranks_open(&one, 1, NULL);
+	for (uint32_t r = 0; r < 4; r++)
+		cr_assert_eq(ckpt_rebind(four.s[r], "x", 0, NULL), -ENOENT);
+	cr_assert_eq(ckpt_rebind(four.s[0], "y", 0, NULL), -ENOENT);
+	cr_assert_eq(ckpt_rebind(one.s[0], "z", 0, NULL), -ENOENT);
+	cr_assert(strstr(ckpt_error(four.s[0]), "y"), "%s", ckpt_error(four.s[0]));
+	cr_assert_str_eq(ckpt_error(four.s[1]), "", "it failed before all others");
+	for (uint32_t r = 2; r < 4; r++)
+		cr_assert(strstr(ckpt_error(four.s[r]), "x"));
+	cr_assert(strstr(ckpt_error(one.s[0]), "z"));
+	ranks_down(&four);
+	ranks_down(&one);
+}
