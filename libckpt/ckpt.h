@@ -372,7 +372,8 @@ int64_t ckpt_get_blob(ckpt *s, const char *name, void *data, size_t room);
  *
  * A save that was begun before still reads the former address. Leave that memory as it is until
  * the fence of that save has returned. If the save had no fence, leave it until the next fence, a
- * ckpt_join or ckpt_close has returned.
+ * ckpt_join or ckpt_close has returned. On a GPU ckpt_join does not wait: from then on the default
+ * stream does.
  *
  * If a piece has moved since a slot was last used, ckpt_begin plans its copy to that slot anew.
  * That takes time in proportion to the number of pieces that have moved. It takes time in

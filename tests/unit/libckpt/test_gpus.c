@@ -380,6 +380,16 @@ static void overwrite(void *arg)
 	memset(arg, 99, BYTES);
 }
 
+/* The state of GPU 0, filled with 1, was copied to slot 0 before it was overwritten. */
+static void expect_unchanged(struct ranks *c)
+{
+	const struct layout_piece *first = &fake_layout(c->f, 0)->pieces[0];
+	cr_assert_eq(first->bytes, BYTES);
+	const uint8_t *copy = fake_slot(c->f, 0, 0) + first->slot_at;
+	for (size_t i = 0; i < BYTES; i++)
+		cr_assert_eq(copy[i], 1, "byte %zu was copied when it had been changed", i);
+}
+
 /* Who goes on without this save may change and free the state in the order of its stream. */
 Test(gpus, behind_a_begin_that_failed_on_one_gpu_the_others_do_not_read_the_state)
 {
@@ -395,10 +405,26 @@ Test(gpus, behind_a_begin_that_failed_on_one_gpu_the_others_do_not_read_the_stat
 	cuda_fake_call(fake, stream, overwrite, state[0]);
 	cuda_fake_hold(fake, false);
 	cuda_fake_settle(fake);
-	const struct layout_piece *first = &fake_layout(c.f, 0)->pieces[0];
-	cr_assert_eq(first->bytes, BYTES);
-	const uint8_t *copy = fake_slot(c.f, 0, 0) + first->slot_at;
-	for (size_t i = 0; i < BYTES; i++)
-		cr_assert_eq(copy[i], 1, "byte %zu was copied when it had been changed", i);
+	expect_unchanged(&c);
+	down(&c);
+}
+
+/* The thread does not: work that never ends may be in front of the copy, until a communicator is aborted. */
+Test(gpus, behind_a_join_the_default_stream_waits_for_a_save_that_had_no_fence)
+{
+	struct ranks c;
+	ckpt_snapshot *snap;
+	up(&c, 1, "0");
+	fill(1);
+	cuda_fake_hold(fake, true);
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
+	fake_epoch(c.f, 2, "a rank was lost");
+	ranks_join(&c);
+	cuda_fake_select(fake, 0);
+	cuda_fake_call(fake, NULL, overwrite, state[0]);
+	cuda_fake_hold(fake, false);
+	cuda_fake_settle(fake);
+	expect_unchanged(&c);
+	ckpt_snapshot_free(snap);
 	down(&c);
 }
