@@ -119,6 +119,15 @@ static int load_rest(struct following *f, const struct wire_restored *m, struct 
 	return 0;
 }
 
+/* A daemon that stood still beyond the deadline of a restore before may still be at that. */
+static int check_step(const struct wire_restored *m, uint64_t asked, struct err *err)
+{
+	if (asked > STEP_MAX || m->step == asked)
+		return 0;
+	return err_set(err, -EBADMSG, "the daemon restored step %" PRIu64 ", and step %" PRIu64 " was asked for",
+		       m->step, asked);
+}
+
 static int restore(struct following *f, uint64_t step, ckpt_restored *out, int timeout_ms, struct err *err)
 {
 	struct wire_restored m;
@@ -128,6 +137,8 @@ static int restore(struct following *f, uint64_t step, ckpt_restored *out, int t
 		f->s->restored = (struct step_id){0};
 		f->s->began = 0;
 	}
+	if (!rc)
+		rc = check_step(&m, step, err);
 	if (rc)
 		return rc;
 	uint64_t begun = clock_now();

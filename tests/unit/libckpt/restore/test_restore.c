@@ -286,6 +286,19 @@ Test(restore, what_the_daemon_refuses_touches_nothing)
 	ranks_down(&c);
 }
 
+/* As of a request before, which this rank has given up waiting for. */
+Test(restore, an_answer_about_another_step_is_refused)
+{
+	struct ranks c;
+	int rc[2];
+	saved_ranks(&c, 2);
+	ranks_restore(&c, 40, rc, NULL);
+	cr_assert(rc[0] == -EBADMSG && rc[1] == -EBADMSG);
+	cr_assert(ranks_is(&c, 2), "nothing of it was loaded");
+	cr_assert_eq(ckpt_restore(c.s[0], 40, NULL, NULL, 0), -ETIMEDOUT, "alone it waits for the other one");
+	ranks_down(&c);
+}
+
 Test(restore, a_slot_that_is_not_there_is_refused)
 {
 	struct ranks c;
