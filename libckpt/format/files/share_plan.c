@@ -248,8 +248,17 @@ static uint32_t count_holders(const struct planning *p, const struct piece *piec
 	return sum;
 }
 
-/* Of the class of this piece: `most` of them at most, others for another class. */
-static void add_holders(struct planning *p, const struct piece *piece, uint32_t most)
+/* The parts of a class are sorted. A node that stood there twice would be told one part, and nobody wrote the other. */
+static bool names_a_node_twice(const struct balance_part *parts, uint32_t n)
+{
+	for (uint32_t i = 1; i < n; i++)
+		if (parts[i].node == parts[i - 1].node)
+			return true;
+	return false;
+}
+
+/* Of the class of this piece: `most` of them at most, others for another class. False: a node has listed the piece twice. */
+static bool add_holders(struct planning *p, const struct piece *piece, uint32_t most)
 {
 	struct balance_class *c = &p->classes[p->nclasses];
 	uint32_t all = count_holders(p, piece), skip = all > most ? p->nclasses % (all - most + 1) : 0, at = 0;
@@ -262,10 +271,11 @@ static void add_holders(struct planning *p, const struct piece *piece, uint32_t 
 	}
 	qsort(p->parts + c->first, c->n, sizeof(*p->parts), by_node);
 	p->nparts += c->n;
+	return !names_a_node_twice(p->parts + c->first, c->n);
 }
 
-/* The pieces are sorted. */
-static void add_class(struct planning *p, uint32_t first, uint32_t end, uint32_t most)
+/* The pieces are sorted. False: see add_holders(). */
+static bool add_class(struct planning *p, uint32_t first, uint32_t end, uint32_t most)
 {
 	struct balance_class *c = &p->classes[p->nclasses];
 	for (uint32_t i = first; i < end; i++) {
@@ -278,8 +288,9 @@ static void add_class(struct planning *p, uint32_t first, uint32_t end, uint32_t
 			p->piece_of[p->tables[of->table].first_unit + of->index] = i;
 		}
 	}
-	add_holders(p, &p->pieces[first], most);
+	bool sound = add_holders(p, &p->pieces[first], most);
 	p->first_piece[p->nclasses++] = first;
+	return sound;
 }
 
 static uint32_t class_end(const struct planning *p, uint32_t first)
@@ -290,7 +301,7 @@ static uint32_t class_end(const struct planning *p, uint32_t first)
 	return end;
 }
 
-static int find_classes(struct planning *p)
+static int find_classes(struct planning *p, struct err *err)
 {
 	uint64_t classes = 0, holders = 0;
 	qsort_r(p->pieces, p->npieces, sizeof(*p->pieces), by_class, p);
@@ -305,7 +316,8 @@ static int find_classes(struct planning *p)
 		return -ENOMEM;
 	for (uint32_t i = 0, end; i < p->npieces; i = end) {
 		end = class_end(p, i);
-		add_class(p, i, end, most);
+		if (!add_class(p, i, end, most))
+			return err_set(err, -EBADMSG, "a node says twice that it holds a piece");
 	}
 	p->first_piece[p->nclasses] = p->npieces;
 	return 0;
@@ -418,7 +430,7 @@ static int plan(struct planning *p, struct wbuf *const *runs, struct share_parts
 	if (!rc)
 		rc = find_pieces(p, err);
 	if (!rc)
-		rc = find_classes(p);
+		rc = find_classes(p, err);
 	if (!rc)
 		rc = divide(p);
 	for (uint32_t i = 0; !rc && i < p->in->n; i++)

@@ -258,6 +258,43 @@ Test(share_plan, pieces_that_were_not_listed_are_missed)
 	cr_expect_eq(plan_of(of, 2, &err), -EBADMSG);
 }
 
+enum { AGAIN = 64 };
+
+/* One piece, so often. */
+static struct held_share list_again(struct wbuf *units, uint64_t what, uint32_t times)
+{
+	for (uint32_t i = 0; i < times; i++)
+		share_unit_put(units, &(struct share_unit){.sum = 7, .bytes = 3 * LEAF_SIZE, .divides = true});
+	return (struct held_share){.what = what, .key = 1, .units = times};
+}
+
+/* Each node that holds it would stand there as often, and have a part of it each time, of which it is told one. */
+Test(share_plan, a_piece_that_a_node_lists_twice_is_refused)
+{
+	AUTO_WBUF struct wbuf again = {0}, once = {0};
+	struct shares of[2] = {{.n = 1, .listed = 1, .of[0] = list_again(&again, 1, AGAIN)},
+			       {.n = 1, .listed = 1, .of[0] = list_again(&once, 2, 1)}};
+	struct err err = {0};
+	of[0].units = again.data;
+	of[1].units = once.data;
+	cr_expect_eq(plan_of(of, 2, &err), -EBADMSG);
+	cr_expect(strstr(err.text, "twice"), "%s", err.text);
+}
+
+Test(share_plan, a_piece_in_two_shares_of_a_node_is_refused)
+{
+	AUTO_WBUF struct wbuf same = {0}, other = {0};
+	struct shares of[2] = {{.n = SHARES_MAX, .listed = (1u << SHARES_MAX) - 1}, {.n = 1, .listed = 1}};
+	struct err err = {0};
+	for (uint32_t i = 0; i < SHARES_MAX; i++)
+		of[0].of[i] = list_again(&same, 1, 1);
+	of[1].of[0] = list_again(&other, 2, 1);
+	of[0].units = same.data;
+	of[1].units = other.data;
+	cr_expect_eq(plan_of(of, 2, &err), -EBADMSG);
+	cr_expect(strstr(err.text, "twice"), "%s", err.text);
+}
+
 Test(share_plan, runs_of_other_pieces_write_nothing)
 {
 	const struct layout *layouts[RANKS_MAX];
