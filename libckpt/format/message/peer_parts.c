@@ -133,11 +133,22 @@ const struct field peer_save_fields[] = {
 	{0},
 };
 
+/* Who hears of them marks the save with the code: without one it would have failed, and not failed. */
+static bool needs_code(uint16_t type)
+{
+	return type == PEER_FAILED || type == PEER_FAIL || type == PEER_SKIPPED || type == PEER_SKIP;
+}
+
+/* A source that is none would be told to all nodes, which refuse it, and end their sessions with the coordinator. */
 int peer_save_check(uint16_t type, const struct peer_save *m, struct err *err)
 {
 	int rc = peer_check_id(type, m->id, false, err);
 	if (!rc && m->level > LEVEL_VERIFIED)
 		rc = peer_bad(type, err, "level", m->level);
+	if (!rc && type == PEER_FETCHED && !m->rc && m->level > WIRE_FROM_STORAGE)
+		rc = peer_bad(type, err, "source", m->level);
+	if (!rc && needs_code(type) && !m->rc)
+		rc = peer_bad(type, err, "code", 0);
 	return rc ? rc : peer_check_rc(type, m->rc, err);
 }
 

@@ -136,6 +136,14 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r = a_report(PEER_FAILED);
 	r.save.rc = 7;
 	refused(&r, "code 7");
+	r.save.rc = 0;
+	refused(&r, "FAILED message with code 0");
+	r = a_report(PEER_SKIPPED);
+	r.save.rc = 0;
+	refused(&r, "SKIPPED message with code 0");
+	r = a_report(PEER_FETCHED);
+	r.save.rc = 0;
+	refused(&r, "FETCHED message with source 4");
 	refused(&(struct peer_report){.type = PEER_RESTORING, .job = "gpt", .step = STEP_MAX + 1}, "step");
 	r = a_report(PEER_REQUEST);
 	r.request.command.kind = 0;
@@ -203,6 +211,15 @@ Test(peer_coord, orders_without_an_epoch_or_a_reason_are_refused)
 {
 	for (enum peer_type type = PEER_ADOPT; type <= PEER_REJECT; type++)
 		order_is_refused(&(struct peer_order){.type = type, .job = "gpt"}, peer_coord_name(type));
+}
+
+/* A snapshot that has failed with no code has not failed: the next such order would end its daemon. */
+Test(peer_coord, no_save_fails_without_a_code)
+{
+	struct peer_order fail = an_order(PEER_FAIL), skip = an_order(PEER_SKIP);
+	fail.save.rc = skip.save.rc = 0;
+	order_is_refused(&fail, "FAIL message with code 0");
+	order_is_refused(&skip, "SKIP message with code 0");
 }
 
 Test(peer_coord, ranks_that_cannot_be_are_not_brought)
