@@ -84,7 +84,12 @@ struct coord_brought {
 	struct step_id id, as; /* epoch 0: nothing yet */
 };
 
-enum { COORD_LEFT_OUT = 32 }; /* a capture may take as many steps */
+enum {
+	COORD_LEFT_OUT = 32, /* a capture may take as many steps */
+	/* A node has some hundred at most that it has not forgotten (save/slot_reclaim.c). One that tells of ever new
+	 * ones takes no more memory than for these. */
+	COORD_SAVES_MAX = 4096,
+};
 
 /* A save that is refused wherever it comes from. */
 struct coord_left_out {
@@ -165,6 +170,7 @@ struct coord {
 	int undivided_rc;                               /* what nodes hold alike cannot be divided: 0, or why */
 	struct err undivided;                           /* in words */
 	struct list saves;                              /* struct coord_save, by (epoch, step) */
+	uint32_t nsaves;                                /* of them */
 };
 
 /* coordinator/states.c: the only places where these change; another transition than those of its tables is a defect. */

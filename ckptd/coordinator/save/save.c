@@ -10,8 +10,9 @@
 
 #define FAILED_ELSEWHERE "this save has failed on another node"
 
-void coord_save_free(struct coord_save *s)
+void coord_save_free(struct coord *c, struct coord_save *s)
 {
+	c->nsaves--;
 	list_remove(&s->link);
 	coord_divergence_free(s->vote);
 	free(s->parts);
@@ -21,7 +22,7 @@ void coord_save_free(struct coord_save *s)
 void coord_saves_free(struct coord *c)
 {
 	list_for_safe(node, &c->saves)
-		coord_save_free(save_of(node));
+		coord_save_free(c, save_of(node));
 }
 
 /* ---- finding --------------------------------------------------------------------------------------------------- */
@@ -40,9 +41,10 @@ static struct coord_save *find_or_make(struct coord *c, struct step_id id)
 	struct coord_save *s = find(c, id, &after);
 	if (s)
 		return s;
-	s = calloc(1, sizeof(*s) + c->nnodes * sizeof(s->said[0]));
+	s = c->nsaves < COORD_SAVES_MAX ? calloc(1, sizeof(*s) + c->nnodes * sizeof(s->said[0])) : NULL;
 	if (!s)
 		return NULL;
+	c->nsaves++;
 	s->id = id;
 	list_push(after->next, &s->link); /* before the next one */
 	return s;
@@ -69,7 +71,7 @@ static struct coord_save *make_or_refuse(struct coord *c, struct step_id id)
 {
 	struct coord_save *s = find_or_make(c, id);
 	if (!s)
-		coord_leave_out(c, id, -ENOMEM, "the coordinator has no memory to follow this save");
+		coord_leave_out(c, id, -ENOMEM, "the coordinator has no room to follow this save");
 	return s;
 }
 

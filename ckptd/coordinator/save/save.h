@@ -52,7 +52,7 @@ static inline struct coord_save *save_of(struct list *node)
 struct coord_save *coord_save_find(struct coord *c, struct step_id id); /* NULL: nothing is known of it */
 /* What a node says of a save, when it may say anything. NULL: nothing is to be done. */
 struct coord_save *coord_save_hear(struct coord *c, struct coord_from from, struct step_id id);
-void coord_save_free(struct coord_save *s);
+void coord_save_free(struct coord *c, struct coord_save *s);
 /* All ranks have copied it, and an earlier coordinator may have shown it as captured. */
 void coord_save_recall(struct coord *c, struct step_id id, bool captured);
 /* True when with it all ranks are there. */

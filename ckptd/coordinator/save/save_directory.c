@@ -87,7 +87,7 @@ void coord_spoiled(struct coord *c, struct step_id id, int rc, const char *text)
 static void free_forgotten(struct coord *c, struct coord_save *s)
 {
 	if (s->ranks[SAID_FORGOT] == c->attending && s->place == PLACE_NONE)
-		coord_save_free(s);
+		coord_save_free(c, s);
 }
 
 static void remove_cleared(struct coord *c, struct coord_save *s)

@@ -62,7 +62,7 @@ void coord_saves_leave(struct coord *c, uint32_t node)
 			c->orders->remove(c->orders->arg, id);
 		}
 		if (s->place == PLACE_NONE && s->ranks[SAID_FORGOT] && s->ranks[SAID_FORGOT] == left) {
-			coord_save_free(s);
+			coord_save_free(c, s);
 		} else if (s->place == PLACE_MAKING || s->place == PLACE_MADE) {
 			coord_save_fail(c, s, -ENODEV, "a node was lost before it was on storage");
 		}

@@ -86,6 +86,28 @@ Test(coord_left_out, what_nobody_can_follow_fails_on_all_nodes_and_for_who_comes
 	cr_expect_eq(place.made, 0);
 }
 
+/* Each would be followed until all nodes have forgotten it, which those that never had it do not. */
+Test(coord_left_out, a_node_that_tells_of_ever_new_saves_is_followed_so_far)
+{
+	struct step_id beyond = {COORD_SAVES_MAX + 1, 1}, next = {10, 2};
+	join_all();
+	for (uint64_t step = 1; step <= COORD_SAVES_MAX; step++)
+		coord_copied(coord, from(1), (struct step_id){step, 1});
+	cr_expect_eq(told[1].failure, 0);
+	coord_copied(coord, from(1), beyond);
+	cr_expect_eq(coord->nsaves, COORD_SAVES_MAX);
+	for (uint32_t n = 0; n < NODES; n++)
+		cr_expect(told[n].failure == -ENOMEM && !step_compare(told[n].failed, beyond), "node %u waits for it",
+			  n);
+	coord_lost(coord, from(2), 2, true, "it was killed");
+	for (uint64_t step = 1; step <= COORD_SAVES_MAX; step++)
+		for (uint32_t n = 0; n < NODES; n++)
+			coord_forgot(coord, n, (struct step_id){step, 1});
+	cr_expect_eq(coord->nsaves, 0);
+	coord_copied(coord, from(1), next);
+	cr_expect(step_compare(told[1].failed, next));
+}
+
 Test(coord_left_out, what_is_said_in_an_epoch_that_is_over_is_not_heard)
 {
 	struct coord_from old = from(1);
