@@ -3,6 +3,7 @@
  * of the copies that it holds. The coordinator says which, and under which name it is written (coordinator/restore/spill.c).
  *
  *   (GATHER) GATHERING ── every part stands here; what is lacking is fetched ──► CHECKING (worker: the digests) ──► GATHERED, said
+ *                    ◄── a part is damaged: once, other holders are asked for it ──
  *   (WRITE)  ──► WRITING, an ordinary commit (checkpoint/node_part.h) ── PREPARED, said
  *   (STORED, KEEP) ──► ends; (CLEAR) ──► what was written is deleted, said
  *

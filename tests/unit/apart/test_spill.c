@@ -62,6 +62,12 @@ int replica_fetch(struct replica *r, const struct replica_fetch *what)
 	return 0;
 }
 
+void replica_drop(struct memory *mem, uint32_t slot)
+{
+	for (uint32_t r = 0; r < RANKS; r++)
+		held[r] &= m.mem[r] != mem || slot;
+}
+
 void participant_spilled(const struct peers *peers, struct control *control, const char *job,
 			 const struct peer_spilled *spilled)
 {
@@ -260,13 +266,62 @@ Test(spill, what_was_written_goes_by_order)
 	expect_over();
 }
 
+static void flip(uint32_t rank)
+{
+	memory_slot(m.mem[rank], 0)[m.mem[rank]->layout.pieces[0].slot_at] ^= 1;
+}
+
+static void run_until_asked(unsigned n)
+{
+	uint64_t deadline = clock_deadline(WAIT_S * CLOCK_NS_PER_S);
+	while (nasked < n && !nsaid && clock_now() < deadline)
+		pool_poll(self.runtime.pool);
+	cr_assert_eq(nasked, n, "%u holders were asked: %s", nasked, said.text);
+}
+
 Test(spill, a_damaged_copy_is_named_and_nothing_is_written)
 {
-	memory_slot(m.mem[1], 0)[m.mem[1]->layout.pieces[0].slot_at] ^= 1;
+	flip(1);
+	ask_rc = -ENOTCONN;
 	order(PEER_SPILL_GATHER);
 	run_until_said(1);
-	expect_failed(-EBADMSG, "it is damaged: ");
+	expect_failed(-ENODATA, "the part of rank 1 cannot be had: node d: ");
+	cr_expect_not(held[1], "nobody is to find it any more");
 	cr_expect_not(stands("node-c.json"));
+	expect_over();
+}
+
+Test(spill, in_place_of_a_damaged_copy_an_intact_one_is_fetched)
+{
+	flip(0);
+	order(PEER_SPILL_GATHER);
+	run_until_asked(1);
+	cr_expect_eq(asked[0].rank, 0);
+	cr_expect_eq(asked[0].from, 0);
+	cr_expect_not(held[0], "it would be found before the other one");
+	flip(0);
+	held[0] = true;
+	asked[0].done(asked[0].arg, &(struct replica_fetched){.job = "main", .rank = 0, .id = s7});
+	run_until_said(1);
+	cr_assert_eq(said.phase, PEER_SPILL_GATHER, "%s", said.text);
+	order(PEER_SPILL_WRITE);
+	run_until_said(2);
+	cr_expect_eq(said.phase, PEER_SPILL_WRITE, "%s", said.text);
+	cr_expect(stands("rank-00001-of-00002.params.safetensors"));
+	order(PEER_SPILL_KEEP);
+	run_all();
+	expect_over();
+}
+
+Test(spill, what_is_damaged_again_and_again_is_given_up)
+{
+	flip(1);
+	order(PEER_SPILL_GATHER);
+	run_until_asked(1);
+	held[1] = true;
+	asked[0].done(asked[0].arg, &(struct replica_fetched){.job = "main", .rank = 1, .id = s7});
+	run_until_said(1);
+	expect_failed(-EBADMSG, "it is damaged: ");
 	expect_over();
 }
 
