@@ -180,22 +180,40 @@ static bool is_forsaken(const struct coordinator_host *host)
 {
 	return host->spread && !host->deposed && epochs_are_kept(host->control) && !host->record && !host->retry_ns &&
 	       !host->spill_ns && !host->hand_over.until_ns && !host->directories.n && !end_waits(host) &&
-	       !coord_view(host->coord).attending && !membership_plan(host->control, host->job);
+	       !coord_view(host->coord).attending;
 }
 
-static bool has_room(struct control *control)
+static unsigned count(const struct control *control)
 {
 	unsigned n = 0;
 	list_for(node, &control->hosts)
 		n++;
+	return n;
+}
+
+/* Of those with a plan: host_let_go(). */
+static bool has_room(struct control *control)
+{
+	unsigned n = count(control);
 	list_for_safe(node, &control->hosts) {
 		struct coordinator_host *host = list_entry(node, struct coordinator_host, link);
-		if (n < HOSTS_MAX || !is_forsaken(host))
+		if (n < HOSTS_MAX || !is_forsaken(host) || membership_plan(control, host->job))
 			continue;
 		host_free(host);
 		n--;
 	}
 	return n < HOSTS_MAX;
+}
+
+bool host_may_go(const struct control *control, const char *job)
+{
+	const struct coordinator_host *host = count(control) < HOSTS_MAX ? NULL : host_find(control, job);
+	return host && is_forsaken(host) && host->plan_recorded == membership_plan(control, job);
+}
+
+void host_let_go(struct control *control, const char *job)
+{
+	host_free(host_find(control, job));
 }
 
 static int host_new(struct control *control, const char *job, uint32_t world, bool spread,

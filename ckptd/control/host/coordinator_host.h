@@ -39,6 +39,10 @@ void host_spill(struct control *control, const char *job, bool give_up);
 void host_preface(struct control *control, const char *job, const char *text);
 /* Nobody is left who could go on with the job, or too few are: it is over. */
 void host_abandon(struct control *control, const char *job);
+/* All nodes of a job were lost, its plan is on record, and there is no place for another job. */
+bool host_may_go(const struct control *control, const char *job);
+/* Then: as if this daemon had just been started. */
+void host_let_go(struct control *control, const char *job);
 /* So many nodes the coordinators here have room for. */
 unsigned hosts_room(const struct control *control);
 /* A node is there: it may be cut off from the registry, and not know who coordinates. */

@@ -385,9 +385,15 @@ static bool abandoned(const struct membership *m, bool gone)
 	return m->deserted && (gone || starves) && !host_view(m->control, m->job).attending;
 }
 
+/* Nothing is under way but what is on record. */
+static bool is_settled(const struct membership *m)
+{
+	return !m->untold && !m->unmade && !m->rescuing && !m->asked;
+}
+
 void memberships_tick(struct control *control)
 {
-	struct membership *m = control->memberships, *next;
+	struct membership *m = control->memberships, *next, *forsaken = NULL;
 	for (; m; m = next) {
 		next = m->next;
 		see_epoch(m);
@@ -396,9 +402,13 @@ void memberships_tick(struct control *control)
 			membership_remove(control, m->job);
 		else if (abandoned(m, gone))
 			host_abandon(control, m->job);
-		else
-			membership_advance(m);
+		else if (membership_advance(m) && gone && is_settled(m) && host_may_go(control, m->job))
+			forsaken = m; /* the longest: the newest stand first */
 	}
+	if (!forsaken)
+		return;
+	host_let_go(control, forsaken->job);
+	membership_remove(control, forsaken->job); /* whoever comes finds its plan on record */
 }
 
 /* ---- what is asked of it ---------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include "ckptd/job/participation_maker.h"
 #include "control/control.h"
+#include "control/membership/membership_private.h"
 #include "control/record/epoch_record.h"
 #include "runtime/loop.h"
 #include "scratch.h"
@@ -90,4 +91,56 @@ Test(coordinator_host, jobs_whose_nodes_are_there_stay)
 		cr_assert(takes_part(i), "job %u", i);
 	cr_expect_not(takes_part(JOBS));
 	cr_expect(host_has(&here.control, "job-0"));
+}
+
+/* ---- jobs whose world may change ------------------------------------------------------------------------------- */
+
+/* The other node offers itself to a job of this number, of two ranks, with what it has by this plan. */
+static void offers(unsigned number, uint32_t plan)
+{
+	struct peer_report r = {
+		.type = PEER_CAPACITY,
+		.assignment = {.want = 2, .least = 2, .processes = 2, .plan = plan, .world = plan ? 2 : 0}};
+	snprintf(r.job, sizeof(r.job), "job-%u", number);
+	if (plan) {
+		r.assignment.n = 2;
+		r.assignment.ranks[1] = 1;
+	}
+	reports(1, &r);
+	settle();
+	memberships_tick(&here.control);
+	settle();
+}
+
+static bool is_planned(unsigned number)
+{
+	char name[NAME_JOB_MAX];
+	snprintf(name, sizeof(name), "job-%u", number);
+	return host_has(&here.control, name) && membership_plan(&here.control, name);
+}
+
+static void lose_all(void)
+{
+	hosts_node_down(&here.control, 1, -ETIMEDOUT, "it is lost");
+	for (struct membership *m = here.control.memberships; m; m = m->next)
+		m->wait_ns = 0;
+	memberships_tick(&here.control);
+}
+
+Test(coordinator_host, planned_jobs_whose_nodes_were_lost_do_not_keep_others_out)
+{
+	for (unsigned i = 0; i < JOBS - 1; i++) {
+		offers(i, 0);
+		cr_assert(is_planned(i), "job %u", i);
+		lose_all();
+	}
+	cr_expect(is_planned(0), "its nodes may come back");
+	for (unsigned i = JOBS - 1; i < JOBS + 1; i++) {
+		offers(i, 0);
+		cr_expect(is_planned(i), "job %u", i);
+	}
+	cr_expect_not(is_planned(0));
+	offers(0, 1);
+	cr_expect(is_planned(0), "it comes back all the same");
+	cr_expect_eq(membership_plan(&here.control, "job-0"), 1, "by the plan that it follows");
 }
