@@ -11,6 +11,8 @@
 
 /* How long nodes may take to say what they have in memory; the store is read for that, too. */
 #define SPILL_NS (20 * CLOCK_NS_PER_S)
+/* More than can be coordinated (control/host/coordinator_host.c): others may wait for their nodes. */
+enum { MEMBERSHIPS_MAX = 512 };
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
@@ -44,10 +46,21 @@ uint64_t membership_patience(const struct membership *m)
 	return clock_deadline(policy.node_wait_ms * CLOCK_NS_PER_MS);
 }
 
+static unsigned count(const struct control *control)
+{
+	unsigned n = 0;
+	for (const struct membership *m = control->memberships; m; m = m->next)
+		n++;
+	return n;
+}
+
 int membership_new(struct control *control, const char *job, bool spread, const struct peer_capacity *first,
 		   struct membership **out, struct err *err)
 {
 	uint32_t nnodes = spread ? roster_room(control->peers->roster) : 1;
+	if (count(control) >= MEMBERSHIPS_MAX)
+		return err_set(err, -EBUSY, "job '%s': nodes offer themselves to %d jobs here already", job,
+			       MEMBERSHIPS_MAX);
 	struct membership *m = calloc(1, sizeof(*m));
 	if (!m)
 		return err_set(err, -ENOMEM, "no memory for job '%s'", job);

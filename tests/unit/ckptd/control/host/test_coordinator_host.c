@@ -144,3 +144,16 @@ Test(coordinator_host, planned_jobs_whose_nodes_were_lost_do_not_keep_others_out
 	cr_expect(is_planned(0), "it comes back all the same");
 	cr_expect_eq(membership_plan(&here.control, "job-0"), 1, "by the plan that it follows");
 }
+
+Test(coordinator_host, a_node_that_offers_itself_to_ever_more_jobs_is_refused)
+{
+	struct peer_report r = {.type = PEER_CAPACITY, .assignment = {.want = 4, .least = 4, .processes = 2}};
+	unsigned n = 0;
+	for (unsigned i = 0; i < 4 * JOBS; i++) {
+		snprintf(r.job, sizeof(r.job), "job-%u", i);
+		reports(1, &r);
+	}
+	for (const struct membership *m = here.control.memberships; m; m = m->next)
+		n++;
+	cr_expect_eq(n, 2 * JOBS);
+}
