@@ -164,7 +164,8 @@ int schedule_check(const struct schedule *s, bool may_be_none, struct err *err)
 {
 	if (!s->number && may_be_none)
 		return 0;
-	if (!s->number || !s->epoch || s->epoch > EPOCH_MAX)
+	if (!s->number || s->number == UINT32_MAX || !s->epoch ||
+	    s->epoch > EPOCH_MAX) /* it is counted on from there */
 		return err_set(err, -EBADMSG, "schedule %u of epoch %u", s->number, s->epoch);
 	if (s->from > s->wanted || s->wanted >= s->until || s->until > 2 * STEP_MAX + 1)
 		return err_set(err, -EBADMSG, "a schedule of steps %llu to %llu, whose next is wanted at %llu",

@@ -180,6 +180,9 @@ Test(peer_coord, what_contradicts_itself_is_refused)
 	r.schedule_wanted.held.until = 16;
 	refused(&r, "SCHEDULE_WANTED message: a schedule of steps 16 to 16");
 	r = a_report(PEER_SCHEDULE_WANTED);
+	r.schedule_wanted.held.number = UINT32_MAX; /* else the next one had number 0, which all nodes refuse */
+	refused(&r, "SCHEDULE_WANTED message: schedule 4294967295");
+	r = a_report(PEER_SCHEDULE_WANTED);
 	r.schedule_wanted.steps = 0;
 	refused(&r, "steps 0");
 	r = a_report(PEER_SCHEDULE_WANTED);
