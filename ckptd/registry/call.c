@@ -282,10 +282,18 @@ static void judge_broken(struct registry *r, struct call *c, CURLcode code, uint
 		end(c, FAILURE_UNKNOWN, code == CURLE_OPERATION_TIMEDOUT ? -ETIMEDOUT : -ECONNRESET);
 }
 
+/* Of whom it wanted no token when it was asked for one (login.c): it does now. */
+static bool lacks_token(const struct registry *r, const struct call *c, enum failure failure)
+{
+	return failure == FAILURE_DENIED && r->user && !c->token[0];
+}
+
 static void judge_refused(struct registry *r, struct call *c, long status, uint64_t now)
 {
 	char words[ANSWER_WORDS_MAX];
 	enum failure failure = answer_failure(c->answer.data, c->answer.len, status, words);
+	if (!c->anonymous && lacks_token(r, c, failure))
+		failure = FAILURE_TOKEN;
 	err_set(&c->why, 0, "%s: %s", r->url.endpoints[c->endpoint], words);
 	r->complaint = c->why;
 	if (failure == FAILURE_TOKEN && !c->anonymous) {

@@ -447,6 +447,37 @@ def case_tls_and_a_user():
             nodes[1].take("gone", "mine/a")
 
 
+def case_users_are_asked_for_later_and_no_more():
+    """Users were made, and access is not asked of them yet: the nodes name theirs already."""
+    with etcd() as cluster, tempfile.TemporaryDirectory() as folder:
+        files = with_user(cluster, pathlib.Path(folder))
+        cluster.must("auth", "disable")
+        with ready(cluster, "a", "b", **files) as nodes:
+            for n in nodes:
+                n.ready()
+            goes_on(cluster, nodes, "anybody")
+            cluster.must("auth", "enable")
+            goes_on(cluster, nodes, "users")
+            cluster.must("auth", "disable")
+            goes_on(cluster, nodes, "again")
+            cluster.must("auth", "enable")
+            goes_on(cluster, nodes, "more")
+
+
+def case_a_password_that_changes():
+    with etcd() as cluster, tempfile.TemporaryDirectory() as folder:
+        files = with_user(cluster, pathlib.Path(folder))
+        with ready(cluster, "a", "b", **files) as nodes:
+            for n in nodes:
+                n.ready()
+            goes_on(cluster, nodes, "before")
+            cluster.must("user", "delete", "ann")
+            for words in "user add ann:another", "user grant-role ann ckpt":
+                cluster.must(*words.split())
+            files["password_file"].write_text("another\n")
+            goes_on(cluster, nodes, "after")
+
+
 def case_access_that_is_refused():
     with etcd(tls=True) as cluster, tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
