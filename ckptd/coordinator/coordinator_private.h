@@ -41,8 +41,10 @@ struct coord_restore {
 	struct candidates candidates;
 	struct peer_choice choice;
 	bool surveyed, planned, parted;
-	bool passed_over; /* something that may not be taken for lost */
-	bool others;      /* the job has saved something, which is not what is wanted */
+	bool passed_over;                   /* something that may not be taken for lost */
+	bool others;                        /* the job has saved something, which is not what is wanted */
+	struct step_id stored[PEER_STORED]; /* that a node has seen on storage, the last that has said so */
+	uint32_t nstored;
 	uint32_t unheard; /* nodes that may hold copies, by name */
 	char names[64];
 	struct coord_held *held; /* what the survey has found, of all worlds (coordinator/restore/other_world.h) */

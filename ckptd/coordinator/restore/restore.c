@@ -88,7 +88,7 @@ static void look_at_given_up(struct coord *c)
 	candidates_clear(&r->candidates);
 	r->back = (struct rollbacks){0};
 	r->surveyed = r->others = false;
-	r->nheld = 0;
+	r->nheld = r->nstored = 0;
 	look(c);
 }
 
@@ -295,6 +295,28 @@ static uint32_t first_node(const struct coord *c)
 	return 0;
 }
 
+static bool says_the_same(const struct coord_restore *r, const struct peer_restore_candidates *found)
+{
+	bool same = r->nstored == found->nstored;
+	for (uint32_t i = 0; same && i < found->nstored; i++)
+		same = !step_compare(r->stored[i], found->stored[i]);
+	return same;
+}
+
+/* The store is the same for all; yet a client of it may see a checkpoint late, and a node may have another store by mistake. What one of them
+ * sees there is a checkpoint: who cannot read it says so, and the next one is taken. Of a mark that one sees late nobody says so: which are
+ * healthy the first node decides. */
+static void hear_stored(struct coord *c, uint32_t node, const struct peer_restore_candidates *found)
+{
+	struct coord_restore *r = &c->restore;
+	if (says_the_same(r, found) || (r->step == STEP_NEWEST_HEALTHY && node != first_node(c)))
+		return;
+	for (uint32_t i = 0; i < found->nstored; i++)
+		candidates_add_stored(&r->candidates, found->stored[i]);
+	r->nstored = found->nstored;
+	memcpy(r->stored, found->stored, found->nstored * sizeof(found->stored[0]));
+}
+
 void coord_found(struct coord *c, struct coord_from from, const struct peer_restore_candidates *found)
 {
 	struct coord_restore *r = &c->restore;
@@ -303,9 +325,7 @@ void coord_found(struct coord *c, struct coord_from from, const struct peer_rest
 	coord_spill_hear(c, from.node, found);
 	for (uint32_t i = 0; i < found->nmemory; i++)
 		candidates_add_memory(&r->candidates, from.node, found->memory[i]);
-	/* The store is the same for all: what the first node has seen there counts. */
-	for (uint32_t i = 0; from.node == first_node(c) && i < found->nstored; i++)
-		candidates_add_stored(&r->candidates, found->stored[i]);
+	hear_stored(c, from.node, found);
 	r->storage_rc = r->storage_rc ? r->storage_rc : found->storage_rc;
 	r->others |= found->others;
 	coord_add_why(r->choice.why, found->why);
