@@ -11,13 +11,15 @@ import torch
 
 from ..errors import Error
 from ..session import Session
-from .layout import Layout, Place, layouts_of, types_of
+from .layout import Layout, Place, is_made, layouts_of, parts_of, types_of
 from .optimizer import is_number
 from .source import Entry, Source
 
 
 _get: Any = dict.get
 _pointer: Any = torch.Tensor.data_ptr
+_steps: Any = torch.Tensor.stride
+_count: Any = torch.Tensor.numel  # with the steps it says the shape, in half the time
 _local: Any = attrgetter("_local_tensor")
 
 
@@ -90,6 +92,10 @@ def _gone(name: str) -> Unsaveable:
     return Unsaveable(f"{name} is registered, and is no longer part of the state: put it back, or make a Checkpointer of the state as it is now")
 
 
+def _same(now: list[Any], before: list[Any]) -> bool:
+    return len(now) == len(before) and all(map(is_, now, before))
+
+
 class Held:
     """The registered state of one source."""
 
@@ -129,12 +135,21 @@ class Held:
         tensors = self._expected[:len(live)]
         self._cut = [t for t in tensors if hasattr(t, "_local_tensor")]  # of a DTensor the local tensor may be replaced
         self._locals = list(map(_local, self._cut))
-        self._addressed = [t for t in tensors + self._locals if type(t) in (torch.Tensor, torch.nn.Parameter)]
-        self._addresses = list(map(_pointer, self._addressed))
+        self._made = [t for t in tensors + self._locals if is_made(t) and not hasattr(t, "_local_tensor")]
+        self._parts = self._parts_now()
+        self._addressed = [t for t in tensors + self._locals if not is_made(t)] + self._parts
+        self._places = self._places_now()
         self._watched = self.source.watched()
         self._sized = list({id(h.entry.holder): h.entry.holder for h in self._held.values()}.values())
         self._sizes = list(map(len, self._sized))
         self._copies = [(h.entry, h.buffer) for h in here if h.buffer is not None]
+
+    def _parts_now(self) -> list[torch.Tensor]:
+        return [part for t in self._made for part in parts_of(t)]
+
+    def _places_now(self) -> list[list[Any]]:
+        """Where all stand, and how: what has ``data`` set, or is resized or transposed in place, is still the same object."""
+        return [list(map(look, self._addressed)) for look in (_pointer, _steps, _count)]
 
     # ---- before a restore
 
@@ -154,8 +169,8 @@ class Held:
     def _is_same(self) -> bool:
         now = self.source.watched()
         return (all(map(is_, map(_get, self._holders, self._keys), self._expected)) and all(map(is_, map(_local, self._cut), self._locals))
-                and len(now) == len(self._watched) and all(map(is_, now, self._watched)) and list(map(len, self._sized)) == self._sizes
-                and list(map(_pointer, self._addressed)) == self._addresses)
+                and _same(now, self._watched) and list(map(len, self._sized)) == self._sizes and _same(self._parts_now(), self._parts)
+                and self._places_now() == self._places)
 
     def refresh(self) -> None:
         """Looks whether all is where it was, and gives what has moved its new address. Raises :class:`Unsaveable`."""

@@ -134,9 +134,19 @@ def _of_dtensor(name: str, t: DTensor) -> Iterator[Layout]:
         yield layout_of(name + suffix, part, t.shape, _boxed(name + suffix, boxes, part), replica_name(same))
 
 
+def is_made(t: torch.Tensor) -> bool:
+    """Whether it is made of other tensors, as quantised ones are, and has no memory of its own."""
+    return type(t) not in (torch.Tensor, torch.nn.Parameter) and hasattr(t, "__tensor_flatten__")
+
+
+def parts_of(t: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors with memory that it is made of."""
+    return [part for _, part in _inner("", t)]
+
+
 def _inner(name: str, t: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """A tensor that is made of others, as quantised ones are, by the names of its parts; else the tensor itself."""
-    if type(t) in (torch.Tensor, torch.nn.Parameter) or not hasattr(t, "__tensor_flatten__"):
+    """A tensor that is made of others by the names of its parts; else the tensor itself."""
+    if not is_made(t):
         yield "", t
         return
     for attribute in t.__tensor_flatten__()[0]:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 import torch
-from test_checkpointer import Loader, checkpointer, made, step_of  # noqa: F401 - a fixture
+from test_checkpointer import Loader, Quantised, checkpointer, made, step_of  # noqa: F401 - a fixture
 from torch import nn
 
 import ckpt.torch
@@ -158,4 +158,63 @@ def test_a_buffer_of_another_shape_is_named(checkpointer):
     state["model"].running_mean = torch.zeros(3)
     for call in (lambda: ck.save(2), ck.restore):
         with pytest.raises(ckpt.torch.Unsaveable, match=r"model\.running_mean is float32 \(3,\) now"):
+            call()
+
+
+class Own(nn.Parameter):
+    """As libraries have them, with attributes of their own."""
+
+
+@pytest.mark.parametrize("made_of", [nn.Parameter, Own], ids=["Parameter", "of a library"])
+def test_data_that_is_set_is_saved_from_where_it_is(checkpointer, made_of):
+    model = nn.Module()
+    model.w = made_of(torch.zeros(4))
+    ck = checkpointer({"model": model}, strict_saves=True)
+    ck.restore()
+    model.w.data = torch.full((4,), 7.0)
+    ck.save(1)
+    assert (checkpointer.read()["model.w"] == 7).all()
+    model.w.data = torch.zeros(4)
+    ck.restore()
+    assert (model.w == 7).all()
+
+
+def test_a_part_of_a_tensor_made_of_tensors_may_be_another_one(checkpointer):
+    q = Quantised(torch.full((4, 2), 7, dtype=torch.int8), torch.tensor([0.5]))
+    ck = checkpointer({"q": {"w": q}}, strict_saves=True)
+    ck.restore()
+    q.scale = torch.tensor([0.25])
+    ck.save(1)
+    assert checkpointer.read()["q.w.scale"] == 0.25
+    q.scale = torch.tensor([1.0])
+    ck.restore()
+    assert q.scale == 0.25
+
+
+def transposed(t):
+    t.t_()
+
+
+def with_other_steps(t):
+    t.data = t.data.t()
+
+
+def smaller(t):
+    t.resize_(2, 3)
+
+
+def of_another_shape(t):
+    t.data = t.data.view(9)
+
+
+@pytest.mark.parametrize("change", [transposed, with_other_steps, smaller, of_another_shape], ids=lambda f: f.__name__)
+def test_what_is_cut_or_turned_in_place_is_named(checkpointer, change):
+    """Its address is the same, and what stands there is read in another order."""
+    t = torch.arange(9.0).reshape(3, 3)
+    ck = checkpointer({"x": {"t": t}}, strict_saves=True)
+    ck.restore()
+    ck.save(1)
+    change(t)
+    for call in (lambda: ck.save(2), ck.restore):
+        with pytest.raises(ckpt.torch.Unsaveable, match=r"x\.t "):
             call()
