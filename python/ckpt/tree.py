@@ -74,7 +74,11 @@ _by_tag["float"] = _Codec(float, "float", repr, _float)
 
 
 def _tagged(c: _Codec, value: Any, path: str, depth: int) -> dict[str, Any]:
-    return {TAG: c.tag, "v": _encode(c.to_json(value), path, depth + 1)}
+    try:
+        written = c.to_json(value)
+    except Exception as e:  # noqa: BLE001 - a codec is anybody's code, and what it refuses is no reason to end a training
+        raise TreeError(f"{path} cannot be written as {c.tag}: {type(e).__name__}: {e}") from e
+    return {TAG: c.tag, "v": _encode(written, path, depth + 1)}
 
 
 def _mapping(value: Mapping[Any, Any], path: str, depth: int) -> Any:
@@ -103,12 +107,12 @@ def _encode(value: Any, path: str, depth: int) -> Any:
 
 
 def _decode(value: Any, path: str, depth: int) -> Any:
+    if not isinstance(value, (dict, list)):
+        return value
     if depth > DEPTH:
         raise TreeError(f"{path}: deeper than {DEPTH} levels")
     if isinstance(value, list):
         return [_decode(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)]
-    if not isinstance(value, dict):
-        return value
     if TAG not in value:
         return {k: _decode(v, f"{path}.{k}", depth + 1) for k, v in value.items()}
     tag = value[TAG]
@@ -124,7 +128,11 @@ def _decode(value: Any, path: str, depth: int) -> Any:
 
 def dumps(value: Any, path: str) -> bytes:
     """A value as a document. ``path`` is its name in sentences. Raises :class:`TreeError`."""
-    return json.dumps(_encode(value, path, 0), separators=(",", ":"), allow_nan=False).encode()
+    tree = _encode(value, path, 0)
+    try:
+        return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()
+    except ValueError as e:  # a whole number of more digits than Python writes
+        raise TreeError(f"{path}: {e}") from e
 
 
 def _no_number(text: str) -> float:

@@ -49,6 +49,46 @@ def test_a_codec_makes_it_known():
     assert (again.first, again.last) == (1, 2)
 
 
+def test_what_a_codec_refuses_is_refused_by_its_path():
+    class Moody:
+        pass
+
+    codec(Moody, "test-moody", lambda m: 1 // 0, lambda v: Moody())
+    with pytest.raises(TreeError, match=r"^state\.a\[0\] cannot be written as test-moody: ZeroDivisionError"):
+        dumps({"a": [Moody()]}, "state")
+
+
+def test_a_number_with_more_digits_than_python_writes_is_refused():
+    assert loads(dumps([-(10**4000)], "state"), "state") == [-(10**4000)]
+    with pytest.raises(TreeError, match=r"^state: .*digits"):
+        dumps([10**5000], "state")
+
+
+WRAPS = [lambda v: [v], lambda v: {"a": v}, lambda v: (v,), lambda v: {1: v}, lambda v: {"$": v}]
+LEAVES = [1, "x", None, 1.5, math.inf, [], {}, (), b"x"]
+
+
+def written(value):
+    """None: it is too deep."""
+    try:
+        return dumps(value, "state")
+    except TreeError as e:
+        assert "deeper than" in str(e)
+        return None
+
+
+@pytest.mark.parametrize("wrap", range(len(WRAPS)))
+@pytest.mark.parametrize("leaf", LEAVES, ids=repr)
+def test_what_is_written_can_be_read_however_deep_it_is(wrap, leaf):
+    """Else the save would be acknowledged, and the restore refused."""
+    value, depth = leaf, 0
+    while document := written(value):
+        assert loads(document, "state") == value
+        value, depth = WRAPS[wrap](value), depth + 1
+        assert depth < 2 * DEPTH
+    assert depth > DEPTH // 4
+
+
 HOSTILE = [
     b"", b"\xff\xfe", b"nul", b"[" * 100000, b'{"a":' * 5000 + b"1" + b"}" * 5000, b"NaN", b"[Infinity]", b'{"$":"os.system","v":"true"}',
     b'{"$":"bytes","v":3}', b'{"$":"bytes","v":"***"}', b'{"$":"tuple","v":{"a":1}}', b'{"$":"dict","v":[[1]]}', b'{"$":"dict","v":[[[1],2]]}',
