@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..tree import codec
-from .element import name_of
+from .element import check_whole, name_of
 
 
 def dtype_of(name: Any) -> torch.dtype:
@@ -21,6 +21,7 @@ def dtype_of(name: Any) -> torch.dtype:
 def _to_json(t: torch.Tensor) -> Any:
     if hasattr(t, "device_mesh"):
         raise TypeError("a DTensor cannot stand in a document")
+    check_whole(t)
     data = t.detach().cpu().resolve_conj().resolve_neg().contiguous()
     return [name_of(t.dtype), list(t.shape), data.reshape(-1).unsqueeze(-1).view(torch.uint8).numpy().tobytes()]
 
@@ -39,6 +40,14 @@ def _from_json(value: Any) -> torch.Tensor:
     return flat.reshape(shape)
 
 
+def _array_to_json(array: Any) -> Any:
+    import numpy
+
+    if type(array) not in (numpy.ndarray, numpy.memmap):
+        raise TypeError("what such an array has beside its elements, as a mask, would be lost: save these one by one")
+    return _to_json(torch.from_numpy(array.copy()))
+
+
 def _array(value: Any) -> Any:
     return _from_json(value).numpy()
 
@@ -54,7 +63,7 @@ def register() -> None:
         import numpy
     except ImportError:
         return
-    codec(numpy.ndarray, "array", lambda a: _to_json(torch.from_numpy(numpy.ascontiguousarray(a))), _array)
+    codec(numpy.ndarray, "array", _array_to_json, _array)
     codec(numpy.generic, "number", lambda n: _to_json(torch.from_numpy(numpy.asarray(n).copy())), lambda v: _array(v)[()])
 
 

@@ -38,9 +38,16 @@ def stored_as(dtype: torch.dtype) -> tuple[torch.dtype, tuple[int, ...]]:
     return torch.uint8, (dtype.itemsize,) if dtype.itemsize > 1 else ()
 
 
+def check_whole(t: torch.Tensor) -> None:
+    """Raises TypeError of what is more than its elements."""
+    if t.is_quantized:
+        raise TypeError("a quantised tensor whose scale and zero point are not in its memory: save int_repr() and these")
+
+
 def plain(t: torch.Tensor) -> torch.Tensor:
     """The same memory as the type that is saved. The dimensions of an element stand behind those of the tensor."""
     t = t.detach()
+    check_whole(t)
     dtype, tail = stored_as(t.dtype)
     if t.is_conj() or t.is_neg():
         raise TypeError("a view whose memory has other numbers, conjugated or negative ones: save what resolve_conj() or resolve_neg() gives")
