@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter, is_
 from typing import Any
@@ -16,7 +17,6 @@ from .optimizer import is_number
 from .source import Entry, Source
 
 
-_get: Any = dict.get
 _pointer: Any = torch.Tensor.data_ptr
 _steps: Any = torch.Tensor.stride
 _count: Any = torch.Tensor.numel  # with the steps it says the shape, in half the time
@@ -140,8 +140,10 @@ class Held:
         self._addressed = [t for t in tensors + self._locals if not is_made(t)] + self._parts
         self._places = self._places_now()
         self._watched = self.source.watched()
-        self._sized = list({id(h.entry.holder): h.entry.holder for h in self._held.values()}.values())
-        self._sizes = list(map(len, self._sized))
+        holders = [*(h.entry.holder for h in self._held.values()), *self.source.holders()]
+        self._keyed = list({id(holder): holder for holder in holders}.values())
+        self._all_keys = list(map(list, self._keyed))
+        self._get: Any = dict.get if all(isinstance(holder, dict) for holder in self._holders) else Mapping.get
         self._copies = [(h.entry, h.buffer) for h in here if h.buffer is not None]
 
     def _parts_now(self) -> list[torch.Tensor]:
@@ -168,8 +170,8 @@ class Held:
 
     def _is_same(self) -> bool:
         now = self.source.watched()
-        return (all(map(is_, map(_get, self._holders, self._keys), self._expected)) and all(map(is_, map(_local, self._cut), self._locals))
-                and _same(now, self._watched) and list(map(len, self._sized)) == self._sizes and _same(self._parts_now(), self._parts)
+        return (all(map(is_, map(self._get, self._holders, self._keys), self._expected)) and all(map(is_, map(_local, self._cut), self._locals))
+                and _same(now, self._watched) and list(map(list, self._keyed)) == self._all_keys and _same(self._parts_now(), self._parts)
                 and self._places_now() == self._places)
 
     def refresh(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -31,8 +31,7 @@ def mappings_in(mapping: MutableMapping[Any, Any]) -> Iterator[Link]:
     """The mappings in a mapping, and who holds them."""
     for key, value in mapping.items():
         if isinstance(value, dict):
-            if isinstance(mapping, dict):
-                yield mapping, key, value
+            yield mapping, key, value
             yield from mappings_in(value)
 
 
@@ -43,7 +42,6 @@ class Mapped(Source):
         super().__init__(prefix)
         self.mapping = mapping
         self._mappings: list[MutableMapping[Any, Any]] = []
-        self._sizes: list[int] = []
         self._rest: list[tuple[tuple[Any, ...], MutableMapping[Any, Any], Any]] = []  # what is no tensor: path, who holds it, key
 
     def _walk(self, mapping: MutableMapping[Any, Any], path: tuple[Any, ...]) -> None:
@@ -57,16 +55,16 @@ class Mapped(Source):
     def entries(self) -> list[Entry]:
         self._mappings, self._rest = [], []
         self._walk(self.mapping, ())
-        self._sizes = list(map(len, self._mappings))
         return split(self.mapping, self.prefix, 0)[1]
 
     def links(self) -> list[Link]:
         return list(mappings_in(self.mapping))
 
+    def holders(self) -> list[Mapping[Any, Any]]:
+        return [*self._mappings]
+
     def tree(self) -> Any:
-        """Of many tensors only the few values that are none are looked at."""
-        if list(map(len, self._mappings)) != self._sizes:
-            self.entries()
+        """Of many tensors only the few values that are none are looked at. Which keys there are was looked at before."""
         tree: dict[Any, Any] = {}
         for path, mapping, key in self._rest:
             node = tree

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import nn
@@ -67,6 +67,9 @@ class Module(Source):
 
     def links(self) -> list[Link]:
         return [(m._modules, key, child) for _, m in clean_modules(self.module) for key, child in m._modules.items()]
+
+    def holders(self) -> list[Mapping[Any, Any]]:
+        return [mapping for _, m in clean_modules(self.module) for mapping in (m._parameters, m._buffers, m._modules)]
 
     def tree(self) -> Any:
         return {path: m.get_extra_state() for path, m in self._extra.items()}

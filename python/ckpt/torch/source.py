@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 #: Who holds what: a mapping, a key, and what must stand there for the addresses to be those that are registered.
-Link = tuple[dict[Any, Any], Any, Any]
+Link = tuple[MutableMapping[Any, Any], Any, Any]
 
 
 @dataclass(slots=True)
@@ -46,6 +46,10 @@ class Source:
 
     def watched(self) -> list[Any]:
         """What :meth:`links` cannot say: objects that must be the same ones, too."""
+        return []
+
+    def holders(self) -> list[Mapping[Any, Any]]:
+        """Where something could come that :meth:`entries` would give, too: mappings whose keys must stay, beside those of entries."""
         return []
 
     def absent(self) -> set[str]:

@@ -1,5 +1,6 @@
 """A state of which something becomes another kind of value, or goes away, between registration and a save."""
 
+import collections
 import logging
 
 import pytest
@@ -217,4 +218,61 @@ def test_what_is_cut_or_turned_in_place_is_named(checkpointer, change):
     change(t)
     for call in (lambda: ck.save(2), ck.restore):
         with pytest.raises(ckpt.torch.Unsaveable, match=r"x\.t "):
+            call()
+
+
+def of(kind):
+    return {"x": kind({"t": torch.zeros(3), "inner": {"u": torch.zeros(2), "n": 1}, "n": 1, "others": {"n": 1}})}
+
+
+@pytest.mark.parametrize("kind", [dict, collections.UserDict], ids=["dict", "another mapping"])
+def test_what_stands_in_a_mapping_is_replaced(checkpointer, kind):
+    state = of(kind)
+    ck = checkpointer(state, strict_saves=True)
+    ck.restore()
+    state["x"]["t"], state["x"]["inner"], state["x"]["others"] = torch.ones(3), {"u": torch.ones(2), "n": 2}, {"n": 2}
+    del state["x"]["n"]
+    state["x"]["m"] = 2
+    ck.save(1)
+    del state["x"]["m"]
+    state["x"]["k"] = 2
+    ck.save(2)
+    ck.close()
+    again = of(kind)
+    checkpointer(again).restore()
+    x = again["x"]
+    assert [int(x["t"].sum()), int(x["inner"]["u"].sum()), x["inner"]["n"], x["k"], x["others"]["n"]] == [3, 2, 2, 2, 2]
+
+
+def more_in_a_mapping(state):
+    state["x"]["others"]["new"] = torch.zeros(2)
+
+
+def one_for_another(state):
+    del state["x"]["others"]["n"]
+    state["x"]["others"]["new"] = torch.zeros(2)
+
+
+def a_module(state):
+    state["model"].add_module("new", nn.Linear(1, 1))
+
+
+def a_parameter(state):
+    state["model"][0].new = nn.Parameter(torch.zeros(1))
+
+
+def a_buffer(state):
+    state["model"][1].register_buffer("new", torch.zeros(1))
+
+
+@pytest.mark.parametrize("come", [more_in_a_mapping, one_for_another, a_module, a_parameter, a_buffer], ids=lambda f: f.__name__)
+def test_what_has_come_since_is_named(checkpointer, come):
+    """Wherever in the state it stands: it is not registered, and would be left out of the checkpoint."""
+    state = of(dict) | {"model": nn.Sequential(nn.ReLU(), nn.Linear(2, 2))}
+    ck = checkpointer(state, strict_saves=True)
+    ck.restore()
+    ck.save(1)
+    come(state)
+    for call in (lambda: ck.save(2), ck.restore):
+        with pytest.raises(ckpt.torch.Unsaveable, match=r"\.new.* was not there when the state was registered"):
             call()
