@@ -100,16 +100,28 @@ class _Handle:
         raise TypeError(f"a {type(self).__name__} belongs to the process that made it: it cannot be copied or pickled")
 
 
+def _free_snapshot(out: Any, free: Any = lib.ckpt_snapshot_free) -> None:
+    free(out[0])
+
+
 class Snapshot(_Handle):
     """A save that was begun. The save goes on when this is gone, unless it had no fence yet."""
 
-    def __init__(self, session: Session, handle: Any, number: int) -> None:
-        self._session, self._handle, self._number = session, ffi.gc(handle, lib.ckpt_snapshot_free), number
+    def __init__(self, session: Session, out: Any, number: int) -> None:
+        self._session, self._out, self._number, self._step = session, out, number, int(lib.ckpt_snapshot_step(out[0]))
+        self._closed = False
         self._closing = threading.Lock()  # cffi frees twice if two threads release at once without a GIL
 
     @property
+    def _handle(self) -> Any:
+        """The library would read memory that is no longer its own."""
+        if self._closed or self._session._handle == ffi.NULL:
+            raise Error(errno.EINVAL, f"step {self._step}: this snapshot was closed, or its session was")
+        return self._out[0]
+
+    @property
     def step(self) -> int:
-        return int(lib.ckpt_snapshot_step(self._handle))
+        return self._step
 
     def fence(self, stream: int = 0, group: str | None = None) -> None:
         """Waits until the state, or one tensor group of it, may change."""
@@ -133,7 +145,8 @@ class Snapshot(_Handle):
     def close(self) -> None:
         """Gives the handle back now. A save without a fence is given up."""
         with self._closing:
-            ffi.release(self._handle)
+            self._closed = True
+            ffi.release(self._out)
 
 
 class Session(_Handle):
@@ -274,7 +287,8 @@ class Session(_Handle):
 
     def set_blob(self, name: str, data: bytes | bytearray | memoryview) -> None:
         """Puts bytes into a blob of changing size, before a save."""
-        self._check(lib.ckpt_set_blob(self._handle, _text(name), ffi.from_buffer(data), len(data)))
+        held = ffi.from_buffer(data)
+        self._check(lib.ckpt_set_blob(self._handle, _text(name), held, len(held)))  # bytes; of a view, len(data) is that of its first dimension
 
     def get_blob(self, name: str) -> bytes:
         """The bytes of a blob of changing size, also what a restore brought."""
@@ -300,7 +314,8 @@ class Session(_Handle):
     def join(self, address: bytes = b"", timeout: float | None = None) -> View:
         """Waits until each rank of the job is here, and enters the current epoch. Raises :class:`WorldChanged`."""
         out = ffi.new("ckpt_view const **")
-        code = lib.ckpt_join(self._handle, ffi.from_buffer(address) if address else ffi.NULL, len(address), out, _ms(timeout))
+        held = ffi.from_buffer(address)
+        code = lib.ckpt_join(self._handle, held if len(held) else ffi.NULL, len(held), out, _ms(timeout))
         if code == -errno.EREMCHG:
             with self._lock:
                 _gone, self._kept = self._kept, {}
@@ -319,12 +334,12 @@ class Session(_Handle):
 
     def begin(self, step: int, target: int = STORAGE, stream: int = 0) -> Snapshot:
         """Starts to capture the state, and returns at once. Do not change it before the fence. Raises :class:`Busy`."""
-        out = ffi.new("ckpt_snapshot **")
+        out = ffi.gc(ffi.new("ckpt_snapshot **"), _free_snapshot)  # its owner from before the call on: an interrupt may come with the return
         with self._beginning:
             with self._lock:
                 self._begun = number = self._begun + 1  # before the save: what is rebound from now on may be read by it
             self._check(lib.ckpt_begin(self._handle, step, target, _stream(stream), out))
-            return Snapshot(self, out[0], number)
+            return Snapshot(self, out, number)
 
     def wait_slot(self, timeout: float | None = None) -> None:
         """Waits until the next begin is not :class:`Busy`."""

@@ -331,3 +331,44 @@ def test_another_one_says_that_it_does_not(daemon):
         with pytest.raises(ckpt.Error, match="interval is not auto") as e:
             s.due(4)
         assert e.value.errno == errno.EOPNOTSUPP
+
+
+def test_a_snapshot_that_was_closed_is_refused(daemon):
+    """So is one of a session that was."""
+    s = daemon.session()
+    s.register("x", np.zeros(100))
+    s.join()
+    first, second = (s.begin(step) for step in (1, 2))
+    second.fence()
+    for snap, close in ((first, first.close), (second, s.close)):
+        close()
+        for call in (snap.poll, snap.fence, snap.wait, lambda snap=snap: snap.fence(group="default")):
+            with pytest.raises(ckpt.Error, match=f"step {snap.step}: this snapshot was closed, or its session was"):
+                call()
+        snap.close()
+
+
+def test_a_begin_that_is_interrupted_leaves_nothing_behind(daemon, monkeypatch):
+    """The signal of a keyboard comes when the call of the library returns."""
+    with daemon.session() as s:
+        s.register("x", np.zeros(100))
+        s.register_sized_blob("b", 100)
+        s.join()
+
+        def interrupted(code):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as m, pytest.raises(KeyboardInterrupt):
+            m.setattr(s, "_check", interrupted)
+            s.begin(1)
+        s.set_blob("b", b"more")
+        saved(s, 2)
+
+
+@pytest.mark.parametrize("view", [memoryview(np.arange(3.0)), memoryview(np.ones((2, 3), np.int16)), memoryview(b"abc"), bytearray(b"abc"), memoryview(b"")],
+                         ids=["numbers", "two dimensions", "bytes", "bytearray", "nothing"])
+def test_a_blob_takes_all_bytes_of_a_view(daemon, view):
+    with daemon.session() as s:
+        s.register_sized_blob("b", 100)
+        s.set_blob("b", view)
+        assert s.get_blob("b") == bytes(view)
