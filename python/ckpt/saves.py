@@ -15,6 +15,13 @@ from .tree import TreeError
 _log = logging.getLogger("ckpt")
 
 
+class _Unfenced(Busy):
+    """The loop has not said that the state of an earlier save may change."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(errno.EBUSY, f"the save of step {step} has had no fence yet: call fence() before the state changes, or no save is completed")
+
+
 class Saves:
     """What the loops of frameworks share. A subclass says in :meth:`_put` what is saved."""
 
@@ -61,6 +68,8 @@ class Saves:
 
     def _begin(self, step: int, target: int) -> bool:
         try:
+            if self._snapshot is not None:
+                raise _Unfenced(self._snapshot.step)
             self._put()
             self._snapshot = self.session.begin(step, target, self._stream())
         except (StaleEpoch, WorldChanged):
@@ -75,25 +84,26 @@ class Saves:
         """Waits until the state may change. Call it just before it changes; before the step of an optimizer of PyTorch it is called by itself. If several
         threads call it, as where optimizers step within a backward pass on several devices, all of them wait."""
         with self._fencing:
-            snapshot, self._snapshot = self._snapshot, None
-            if snapshot is not None:
-                self._fence(snapshot)
+            if self._snapshot is not None:
+                self._fence(self._snapshot)
 
     def _fence(self, snapshot: Snapshot) -> None:
+        """What is no answer, as a timeout or an interrupt, leaves it to the next call."""
         try:
             snapshot.fence(self._stream())
-        except (StaleEpoch, WorldChanged):
-            raise
         except Timeout:
-            self._snapshot = snapshot
             raise
         except Error as e:
+            self._snapshot = None
+            if isinstance(e, (StaleEpoch, WorldChanged)):
+                raise
             self._failed(snapshot.step, e)
+        self._snapshot = None
 
     def _save(self, step: int, timeout: float | None) -> None:
+        self.fence()  # what becomes of an earlier save is no reason to leave out this one
         strict, self.strict_saves = self.strict_saves, True
         try:
-            self.fence()
             self.session.wait_slot(timeout)
             target = STORAGE if self.session.has_storage else MEMORY
             self._begin(step, target)
@@ -109,11 +119,11 @@ class Saves:
             try:
                 if snapshot.poll() < DURABLE and len(self._pending) < 8:
                     continue
-            except (Superseded, StaleEpoch, WorldChanged):
-                pass
+                self._pending.remove(snapshot)
             except Error as e:
-                self._failed(snapshot.step, e)
-            self._pending.remove(snapshot)
+                self._pending.remove(snapshot)  # first: it is raised once, and the next begin goes on
+                if not isinstance(e, (Superseded, StaleEpoch, WorldChanged)):
+                    self._failed(snapshot.step, e)
 
     def _join(self, timeout: float | None) -> None:
         """Meets the other ranks. Nothing that was begun is looked at any more; in another world nothing is registered, either."""
@@ -136,7 +146,7 @@ class Saves:
         if self.strict_saves:
             raise e
         cause = f"{type(e).__name__} {getattr(e, 'errno', '')}"
-        level = logging.DEBUG if cause in self._said else logging.INFO if isinstance(e, Busy) else logging.WARNING
+        level = logging.DEBUG if cause in self._said else logging.INFO if type(e) is Busy else logging.WARNING
         self._said.add(cause)
         _log.log(level, "step %d is not saved: %s", step, getattr(e, "strerror", None) or e)
 
