@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .source import Entry, Link, Source, merge
+from .source import Entry, Link, Source, drop_later, keys_of, merge
 
 #: Tensors of a state_dict up to this size are written into the document; larger ones are saved where they stand.
 INLINE = 64 << 10
@@ -43,18 +43,20 @@ class Mapped(Source):
         self.mapping = mapping
         self._mappings: list[MutableMapping[Any, Any]] = []
         self._rest: list[tuple[tuple[Any, ...], MutableMapping[Any, Any], Any]] = []  # what is no tensor: path, who holds it, key
+        self._first: dict[Any, Any] | None = None
 
     def _walk(self, mapping: MutableMapping[Any, Any], path: tuple[Any, ...]) -> None:
         self._mappings.append(mapping)
         for key, value in mapping.items():
             if isinstance(value, dict):
                 self._walk(value, (*path, key))
-            elif not isinstance(value, torch.Tensor):
+            if not (value if isinstance(value, dict) else isinstance(value, torch.Tensor)):
                 self._rest.append((path, mapping, key))
 
     def entries(self) -> list[Entry]:
         self._mappings, self._rest = [], []
         self._walk(self.mapping, ())
+        self._first = keys_of(self.mapping) if self._first is None else self._first
         return split(self.mapping, self.prefix, 0)[1]
 
     def links(self) -> list[Link]:
@@ -74,6 +76,7 @@ class Mapped(Source):
         return tree
 
     def put_back(self, tree: Any) -> None:
+        drop_later(self.mapping, tree, self._first or {})
         merge(self.mapping, tree)
 
 
@@ -84,12 +87,14 @@ class Stateful(Source):
         super().__init__(prefix)
         self.thing = thing
         self._state: dict[str, Any] = {}
+        self._first: dict[Any, Any] | None = None
 
     def entries(self) -> list[Entry]:
         state = self.thing.state_dict()
         if not isinstance(state, dict):
             raise TypeError(f"{self.prefix}: state_dict() of {type(self.thing).__qualname__} gives a {type(state).__name__}: a dict is wanted")
         self._state = state
+        self._first = keys_of(state) if self._first is None else self._first
         return split(state, self.prefix, INLINE)[1]
 
     def volatile(self) -> bool:
@@ -100,5 +105,6 @@ class Stateful(Source):
 
     def put_back(self, tree: Any) -> None:
         state = self._state
+        drop_later(state, tree, self._first or {})
         merge(state, tree)
         self.thing.load_state_dict(state)

@@ -83,6 +83,8 @@ class Optimizer(Source):
         self._absent: list[str] = []
         self._bare: list[str] = []  # parameters whose state has no tensor
         self._others: list[tuple[str, torch.Tensor]] | None = None  # parameters with state for the document; None: not looked yet
+        self._first: set[tuple[str, Any]] | None = None  # all state at the registration, by parameter and key
+        self._first_settings: list[set[Any]] = []
         self._grouped: tuple[list[list[torch.Tensor]], dict[str, Any]] = [], {}  # the parameters of each group, and their names
 
     def _name(self, p: torch.Tensor) -> str:
@@ -107,6 +109,9 @@ class Optimizer(Source):
             self._bare += [name] if state and not saved else []
             self._known |= {(name, key): value for key, value in saved.items()}
             found += [Entry(self._path(name, key), state, key) for key in saved]
+        if self._first is None:
+            self._first = {(name, key) for name, p in self._parameters() for key in self.optimizer.state.get(p, {})}
+            self._first_settings = [set(group) for group in self.optimizer.param_groups]
         return found
 
     def links(self) -> list[Link]:
@@ -145,6 +150,7 @@ class Optimizer(Source):
         groups = self.optimizer.param_groups
         if len(groups) != len(tree["groups"]):
             raise ValueError(f"{self.prefix} has {len(groups)} groups of parameters, and the checkpoint {len(tree['groups'])}")
+        self._drop_later(tree)
         for group, saved in zip(groups, tree["groups"]):
             for key, value in saved.items():
                 put(group, key, value)
@@ -156,6 +162,16 @@ class Optimizer(Source):
                 self.optimizer.state[p][key] = value.to(p.device) if isinstance(value, torch.Tensor) else value
         if "bare" in tree and not any(self.optimizer.state.values()):
             self._check_had_none(tree)
+
+    def _drop_later(self, tree: Any) -> None:
+        """Settings and state that have come since the registration, and that the checkpoint does not have."""
+        for group, saved, first in zip(self.optimizer.param_groups, tree["groups"], self._first_settings):
+            for key in group.keys() - saved.keys() - first:
+                del group[key]
+        for name, p in self._parameters():
+            for key in self._other(name, p).keys() - tree["rest"].get(name, {}).keys():
+                if (name, key) not in (self._first or ()):
+                    del self.optimizer.state[p][key]
 
     def _check_had_none(self, tree: Any) -> None:
         """A restore fills what is registered: of an optimizer that had made no state, what was saved would be lost without a word."""

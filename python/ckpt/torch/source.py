@@ -94,3 +94,19 @@ def merge(into: MutableMapping[Any, Any], tree: Mapping[Any, Any]) -> None:
             merge(into[key], value)
         else:
             put(into, key, value)
+
+
+def keys_of(mapping: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The keys of a mapping; under each what is in the mapping there, else None."""
+    return {key: keys_of(value) if isinstance(value, dict) else None for key, value in mapping.items()}
+
+
+def drop_later(into: MutableMapping[Any, Any], tree: Mapping[Any, Any], first: Mapping[Any, Any]) -> None:
+    """Takes away what has come since ``first``, the keys at the registration, and is in no document: it is of a later step than what is restored.
+    What was there at the registration stays, as what a newer program has beside the state of an older one."""
+    for key in list(into):
+        said, known = tree.get(key), first.get(key)
+        if key not in tree and key not in first:
+            del into[key]
+        elif isinstance(into[key], dict) and (isinstance(said, dict) or isinstance(known, dict)):
+            drop_later(into[key], said if isinstance(said, dict) else {}, known if isinstance(known, dict) else {})
