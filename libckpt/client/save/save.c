@@ -388,10 +388,10 @@ static int fence(struct ckpt_snapshot *snap, uint32_t group, void *stream, struc
 	int rc = capture_fence(&stage->capture, snap->slot, group, stream, &patience, err);
 	if (rc == -ETIMEDOUT)
 		return err_prefix(err, rc, "not captured after %u ms", ms);
-	if (rc == -EINVAL) /* a stream records: nothing has become of the save, and the caller calls again */
-		return rc;
 	/* The daemon may have seen the failure first and given the snapshot up: this rank is told what it was all the same. */
 	if (rc && stage_was_last(stage, snap->slot, snap->id)) {
+		if (rc == -EINVAL) /* a stream records: nothing has become of the save, and the caller calls again */
+			return rc;
 		keep_failure(snap, rc, err);
 		stage_ring(stage);
 		return rc;

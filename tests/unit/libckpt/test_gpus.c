@@ -364,6 +364,39 @@ Test(gpus, a_fence_says_that_the_state_is_still_read_although_a_gpu_has_failed)
 	down(&c);
 }
 
+static _Atomic bool launch_fails;
+
+static int failing_launch(struct plan *plan, void *on, const struct capture_target *target, unsigned flags,
+			  struct err *err)
+{
+	if (atomic_load(&launch_fails))
+		return err_set(err, -EIO, "it cannot");
+	return device_cuda_ops.plan_launch(plan, on, target, flags, err);
+}
+
+/* It is not to be told to call again for ever. */
+Test(gpus, the_fence_of_a_save_whose_slot_another_one_has_is_cancelled)
+{
+	struct ranks c;
+	ckpt_snapshot *snap, *none;
+	open_all(&c, 1, "0");
+	ops.plan_launch = failing_launch;
+	ranks_join(&c);
+	await_slots(&c);
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, stream, &snap), 0, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(ckpt_fence(snap, stream), 0, "%s", ckpt_error(c.s[0]));
+	cuda_fake_settle(fake);
+	fake_free(c.f, 0, 0);
+	atomic_store(&launch_fails, true);
+	cr_assert_eq(ckpt_begin(c.s[0], 5, CKPT_MEMORY, stream, &none), -EIO);
+	atomic_store(&launch_fails, false);
+	cuda_fake_record(fake, stream, false);
+	cr_assert_eq(ckpt_fence(snap, stream), -ECANCELED, "%s", ckpt_error(c.s[0]));
+	cr_assert_eq(cuda_fake_recorded(fake, stream), 0);
+	ckpt_snapshot_free(snap);
+	down(&c);
+}
+
 /* ---- half a begin -------------------------------------------------------------------------------------------------- */
 
 static int launch_on_first(struct plan *plan, void *on, const struct capture_target *target, unsigned flags,
