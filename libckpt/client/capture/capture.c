@@ -200,7 +200,7 @@ static void sum_progress(struct capture *c, uint32_t slot, struct capture_cursor
 	atomic_store_explicit(&arena_head(c->arena)->slots[slot].progress, cursor->bytes, memory_order_release);
 }
 
-/* 0 while a device is copying; then 1, or the first failure. */
+/* 0 while a device is copying; then 1, or the first failure: of one that was ended early another one is the reason. */
 static uint32_t sum_done(struct capture *c, uint32_t slot)
 {
 	uint32_t all = 1;
@@ -208,7 +208,7 @@ static uint32_t sum_done(struct capture *c, uint32_t slot)
 		uint32_t done = atomic_load_explicit(&parts_of(c, slot)[i].done, memory_order_acquire);
 		if (!done)
 			return 0;
-		if (done != 1 && all == 1)
+		if (done != 1 && (all == 1 || all == (uint32_t)-ECANCELED))
 			all = done;
 	}
 	return all;

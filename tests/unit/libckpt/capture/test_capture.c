@@ -244,6 +244,20 @@ Test(capture, a_launch_that_is_refused_frees_nothing_before_the_other_device_end
 	ranks_down(&c);
 }
 
+/* Its copy is ended early, as the save becomes nothing: that is no reason. */
+Test(capture, a_launch_that_is_refused_is_told_by_its_own_code)
+{
+	struct ranks c;
+	ckpt_snapshot *snap;
+	two_devices_up(&c);
+	refuse_launch[1] = -EIO;
+	cr_assert_eq(ckpt_begin(c.s[0], 4, CKPT_MEMORY, NULL, &snap), -EIO);
+	struct arena_slot *slot = &fake_head(c.f, 0)->slots[ranks_slot(&c, 0, 4)];
+	finish_plan(last_plan[0], (uint32_t)-ECANCELED);
+	await_value(&slot->done, (uint32_t)-EIO);
+	ranks_down(&c);
+}
+
 Test(capture, a_plan_that_cannot_follow_a_move_fails_its_save_and_is_tried_again)
 {
 	struct ranks c;
