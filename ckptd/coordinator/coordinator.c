@@ -155,6 +155,7 @@ void coord_set_ranks(struct coord *c, uint32_t node, uint32_t nranks)
 	coord_set_finished(c, node, false);
 	coord_set_informed(c, node, false);
 	c->attending += nranks - n->ranks;
+	coord_saves_crowd(c);
 	node_holdings_free(&n->holdings);
 	*n = (struct coord_node){.ranks = nranks, .owned = n->owned, .parts_known = has_nothing_to_share(c, nranks)};
 	coord_parts_forget(c);
@@ -164,7 +165,7 @@ void coord_node_join(struct coord *c, struct coord_from from, uint32_t nranks, u
 {
 	uint32_t node = from.node;
 	struct coord_node *n = &c->nodes[node];
-	bool again = n->ranks == nranks;
+	bool again = n->ranks == nranks && !n->moved;
 	if (!again) /* else nothing of what it has reported is undone */
 		coord_set_ranks(c, node, nranks);
 	n->knows = n->knows || known != 0;
@@ -241,6 +242,23 @@ void coord_gone(struct coord *c, uint32_t node, const char *why)
 		return;
 	note_lost(c, coord_rank_of(c, node), LOST_NODE);
 	coord_raise(c, "%s", why);
+}
+
+bool coord_moves(struct coord *c, uint32_t node)
+{
+	struct coord_node *n = &c->nodes[node];
+	bool in = c->entered == c->epoch, lacking = c->attending < c->world;
+	if (!n->ranks)
+		return false;
+	if (lacking) {
+		coord_set_ranks(c, node, 0);
+	} else {
+		coord_set_joining(c, node, false);
+		n->moved = true;
+	}
+	if (in)
+		coord_raise(c, "ranks move to other nodes");
+	return lacking;
 }
 
 void coord_invalidate_plan(struct coord *c, const char *why)
@@ -445,7 +463,7 @@ static void forget_others(struct coord *c, uint32_t node, const struct peer_node
 
 void coord_joining(struct coord *c, struct coord_from from, const struct peer_node_ready *m)
 {
-	if (!coord_current(c, from) || !has_ranks(c, from.node, m))
+	if (!coord_current(c, from) || c->nodes[from.node].moved || !has_ranks(c, from.node, m))
 		return;
 	if (c->resuming) {
 		coord_resume_end(c, "a node joins");

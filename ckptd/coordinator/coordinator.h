@@ -168,6 +168,9 @@ bool coord_has_joined(const struct coord *c, uint32_t node);
 bool coord_needs(const struct coord *c, uint32_t node);
 /* It is lost. */
 void coord_gone(struct coord *c, uint32_t node, const char *why);
+/* By a new plan its ranks are others', or it has others: they enter no epoch. It may end its saves, unless a node that has
+ * a part of them is lost: then it takes no part any more, and true is returned. */
+bool coord_moves(struct coord *c, uint32_t node);
 /* All that join: what they have, they have by a plan that is over. */
 void coord_invalidate_plan(struct coord *c, const char *why);
 /* Somebody on the node knows of an epoch, while it is not known here who has entered which (after a restart). */

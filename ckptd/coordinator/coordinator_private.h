@@ -16,6 +16,7 @@ struct coord_node {
 	bool in;        /* its ranks have entered this epoch */
 	bool finished;  /* they have said goodbye and ended: until they are needed again */
 	bool joining, restoring;
+	bool moved; /* its ranks are others' by the plan that holds, which it has yet to follow */
 	bool shares_known, parts_known;
 	bool silent;                   /* its ranks are (coordinator/watch/standstill.c) */
 	bool schedule_heard;           /* it has said what it has, since this coordinator asks */
@@ -284,6 +285,8 @@ void coord_saves_resume(struct coord *c);
 void coord_saves_node_join(struct coord *c, uint32_t node);
 /* The node takes part no longer; its ranks are still counted. */
 void coord_saves_leave(struct coord *c, uint32_t node);
+/* After more nodes than before have joined. */
+void coord_saves_crowd(struct coord *c);
 void coord_saves_free(struct coord *c);
 struct step_id coord_newest_captured(const struct coord *c); /* epoch 0: none */
 void coord_show_replicated(struct coord *c, struct step_id id);

@@ -29,6 +29,8 @@ void host_refuse(struct control *control, uint32_t node, const char *job, int rc
 /* There is a new plan, or something was asked: it is recorded, and then membership_recorded() or
  * membership_asked_recorded() is called. */
 void host_record(struct control *control, const char *job);
+/* coord_moves: who takes no part any more is told to end what it has under way for the plan before this one. */
+void host_moves(struct control *control, const char *job, uint32_t node, uint32_t plan);
 /* From now on a node can only join by the plan that holds. */
 void host_invalidate_plan(struct control *control, const char *job, uint32_t plan);
 /* coord_hold and coord_release. */

@@ -13,6 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+void host_moves(struct control *control, const char *job, uint32_t node, uint32_t plan)
+{
+	struct coordinator_host *host = host_find(control, job);
+	struct peer_order order = {.type = PEER_INVALIDATE_PLAN, .number = plan};
+	/* Last: a node that is given any other order has a participant, as far as it knows. */
+	if (host && host->spread && coord_moves(host->coord, node))
+		host_give(host, node, &order);
+}
+
 void host_invalidate_plan(struct control *control, const char *job, uint32_t plan)
 {
 	struct coordinator_host *host = host_find(control, job);
@@ -23,8 +32,7 @@ void host_invalidate_plan(struct control *control, const char *job, uint32_t pla
 	for (uint32_t n = 0; had && n < control->peers->roster->n; n++)
 		had[n] = coord_has_joined(host->coord, n);
 	coord_invalidate_plan(host->coord, "its ranks are those of another plan");
-	memcpy(order.job, host->job, sizeof(order.job));
-	/* Last: a node that is given any other order has a participant, as far as it knows. */
+	memcpy(order.job, host->job, sizeof(order.job)); /* last, as above */
 	for (uint32_t n = 0; had && n < control->peers->roster->n; n++)
 		if (had[n])
 			host_order(control, true, n, &order);

@@ -30,6 +30,7 @@ static void membership_free(struct membership *m)
 	free(m->left);
 	free(m->launcher_lost);
 	free(m->has_ranks);
+	free(m->moves);
 	free(m->unquiet);
 	free(m->drained);
 	free(m->departs);
@@ -69,12 +70,13 @@ int membership_new(struct control *control, const char *job, bool spread, const 
 	m->left = calloc(nnodes, sizeof(*m->left));
 	m->launcher_lost = calloc(nnodes, sizeof(*m->launcher_lost));
 	m->has_ranks = calloc(nnodes, sizeof(*m->has_ranks));
+	m->moves = calloc(nnodes, sizeof(*m->moves));
 	m->unquiet = calloc(nnodes, sizeof(*m->unquiet));
 	m->drained = calloc(nnodes, sizeof(*m->drained));
 	m->departs = calloc(nnodes, sizeof(*m->departs));
 	m->behind = calloc(nnodes, sizeof(*m->behind));
-	if (!m->left || !m->launcher_lost || !m->has_ranks || !m->unquiet || !m->drained || !m->departs || !m->behind ||
-	    assignment_init(&m->assignment, nnodes, first->want, first->least)) {
+	if (!m->left || !m->launcher_lost || !m->has_ranks || !m->moves || !m->unquiet || !m->drained || !m->departs ||
+	    !m->behind || assignment_init(&m->assignment, nnodes, first->want, first->least)) {
 		membership_free(m);
 		return err_set(err, -ENOMEM, "no memory for job '%s'", job);
 	}

@@ -1,6 +1,7 @@
 /* The next plan of a job whose world changes: its host is made for it, and all nodes are told. */
 #include "control/membership/membership_private.h"
 
+#include "base/cleanup.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "checkpoint/room.h"
@@ -10,6 +11,7 @@
 #include "replication/room.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Between two tries to make a host. */
@@ -73,6 +75,9 @@ static void tell_all(struct membership *m)
 {
 	m->twice = false;
 	for (uint32_t n = 0; n < m->assignment.nnodes; n++) {
+		if (m->moves[n])
+			host_moves(m->control, m->job, n, m->assignment.number);
+		m->moves[n] = false;
 		if (!m->assignment.nodes[n].offers && !m->has_ranks[n])
 			continue;
 		failpoint("plan.tell", NULL);
@@ -127,6 +132,21 @@ static void describe(const struct membership *m, uint32_t before)
 				 membership_name_of(m, n));
 }
 
+/* home: by rank of the world before, whose it was last. */
+static void note_moves(struct membership *m, const uint32_t *home, uint32_t before)
+{
+	const struct assignment *c = &m->assignment;
+	for (uint32_t r = 0; r < c->world || r < before; r++) {
+		uint32_t was = r < before ? home[r] : ASSIGNMENT_NOBODY;
+		uint32_t is = r < c->world ? c->node[r] : ASSIGNMENT_NOBODY;
+		bool renamed = is != ASSIGNMENT_NOBODY && c->was[r] != r && c->was[r] != ASSIGNMENT_NEW;
+		if (was != ASSIGNMENT_NOBODY && was != is)
+			m->moves[was] = true;
+		if (is != ASSIGNMENT_NOBODY && (was != is || renamed))
+			m->moves[is] = true;
+	}
+}
+
 /* Of a plan of an earlier incarnation of this daemon, only nodes without ranks may be left. Such a node would take another plan of
  * that number for the one that it follows already. */
 static int next_plan(struct membership *m)
@@ -134,9 +154,15 @@ static int next_plan(struct membership *m)
 	uint32_t number = m->assignment.number;
 	if (m->latest > number)
 		m->assignment.number = m->latest;
-	int rc = assignment_plan(&m->assignment);
+	uint32_t before = m->assignment.world;
+	AUTO_FREE uint32_t *home = calloc(before + 1, sizeof(*home));
+	if (home)
+		memcpy(home, m->assignment.home, before * sizeof(*home));
+	int rc = home ? assignment_plan(&m->assignment) : -ENOMEM;
 	if (rc)
 		m->assignment.number = number;
+	else
+		note_moves(m, home, before);
 	return rc;
 }
 

@@ -67,7 +67,8 @@ struct membership {
 	bool *left;          /* by node: its ranks have finished */
 	bool *launcher_lost; /* by node: its launcher is gone, and its daemon has what its ranks had in memory */
 	bool *has_ranks;     /* by node: it has ranks, as far as it knows */
-	bool *unquiet;       /* by node: it has yet to say QUIESCED, or PAUSED */
+	bool *moves;   /* by node: its ranks are not those that it had by the plan before; until it has been told */
+	bool *unquiet; /* by node: it has yet to say QUIESCED, or PAUSED */
 	enum drain {
 		DRAIN_UNKNOWN = 0, /* without a record, to this incarnation of the daemon: the node has yet to say it */
 		DRAIN_NO,

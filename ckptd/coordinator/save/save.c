@@ -353,6 +353,8 @@ static void want(struct coord *c, struct coord_save *s)
 {
 	if (c->held && c->attending < c->world)
 		coord_save_fail(c, s, -ENODEV, "a node that has a part of it is lost");
+	else if (c->attending > c->world && s->place == PLACE_NONE)
+		coord_save_fail(c, s, -ENODEV, SAVE_MOVES_TEXT);
 	else
 		make(c, s);
 }

@@ -5,6 +5,8 @@
 #include "coordinator/coordinator_private.h"
 #include "coordinator/save/divergence.h"
 
+#define SAVE_MOVES_TEXT "ranks are moving to other nodes"
+
 enum {
 	LEVEL_END = LEVEL_VERIFIED + 1,
 	SAID_PREPARED = LEVEL_END,

@@ -33,6 +33,18 @@ void coord_saves_hold(struct coord *c)
 	}
 }
 
+/* Ranks have come to another node, and the one that had them has yet to let go: nobody knows who would write what. */
+void coord_saves_crowd(struct coord *c)
+{
+	if (c->attending <= c->world)
+		return;
+	list_for_safe(it, &c->saves) {
+		struct coord_save *s = save_of(it);
+		if (s->place == PLACE_MAKING || (s->place == PLACE_MADE && !s->ordered))
+			coord_save_fail(c, s, -ENODEV, SAVE_MOVES_TEXT);
+	}
+}
+
 static void unsay(const struct coord *c, struct coord_save *s, uint32_t node)
 {
 	for (unsigned what = 0; what < SAID_END; what++)

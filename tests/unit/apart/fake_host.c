@@ -157,6 +157,12 @@ void host_spill(struct control *control, const char *job, bool give_up)
 	fake_host.given_up += give_up;
 }
 
+void host_moves(struct control *control, const char *job, uint32_t node, uint32_t plan)
+{
+	(void)control, (void)job, (void)plan;
+	fake_host.moved |= 1u << node;
+}
+
 void host_invalidate_plan(struct control *control, const char *job, uint32_t plan)
 {
 	(void)control;

@@ -76,6 +76,7 @@ extern struct fake_host {
 	struct coord_view view; /* a host that is made anew has all its ranks */
 	bool ends;              /* it was asked to */
 	unsigned halts, holds, releases, remakes, spills, given_up, abandoned, vacated, refused;
+	uint32_t moved; /* nodes whose ranks are not those of the plan before, as bits */
 	int remake_rc;
 	bool slow;          /* the test says when a plan is on record */
 	bool kept;          /* what was asked is recorded, too */

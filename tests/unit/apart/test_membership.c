@@ -218,6 +218,7 @@ Test(membership, a_spare_takes_the_place_of_a_lost_node_at_once)
 	offer_spare(3);
 	begin(3);
 	cr_expect_eq(nodes[3].plan.n, 0);
+	fake_host.moved = 0;
 	lose(1);
 	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
 	cr_expect(!fake_host.holds && fake_host.releases == 1 && fake_host.remakes == 1, "the world stays as it is");
@@ -225,6 +226,7 @@ Test(membership, a_spare_takes_the_place_of_a_lost_node_at_once)
 	EXPECT_RANKS(3, 2, 6, 2, 3);
 	cr_expect(nodes[0].plan.was[0] == 0 && nodes[2].plan.was[1] == 5, "they go on");
 	cr_expect_eq(nodes[3].plan.was[0], WIRE_NEW_PROCESS);
+	cr_expect_eq(fake_host.moved, 1u << 1 | 1u << 3);
 }
 
 static void expect_shrunk(void)

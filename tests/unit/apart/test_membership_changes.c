@@ -220,6 +220,23 @@ Test(membership_changes, a_node_is_drained_when_a_save_is_safe_and_may_come_back
 	cr_expect_eq(nodes[1].plan.n, EACH);
 }
 
+/* One plan for both: who is drained may wait for the next epoch by now, with ranks that are others' in it. */
+Test(membership_changes, ranks_of_a_node_that_is_drained_move_when_another_one_is_lost)
+{
+	struct err err;
+	offer_spare(3);
+	begin(3);
+	cr_assert_eq(drain("", "n1", true, &err), 0);
+	fake_host.moved = 0;
+	lose(2);
+	offer_spare(2);
+	tick();
+	cr_expect_eq(membership_plan(&membership_daemon.control, "gpt"), 2);
+	cr_expect_eq(nodes[1].plan.n, 0);
+	cr_expect_eq(nodes[3].plan.n, EACH);
+	cr_expect(fake_host.moved & 1u << 1 && !(fake_host.moved & 1u << 0), "%x", fake_host.moved);
+}
+
 Test(membership_changes, a_restarted_coordinator_hears_from_a_node_that_it_is_drained)
 {
 	struct err err = {{0}};

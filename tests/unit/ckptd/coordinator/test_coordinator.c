@@ -293,6 +293,26 @@ Test(coord, who_was_lost_first_is_told_until_all_are_at_work_again)
 	cr_expect_eq(told[0].lost, COORD_NOBODY);
 }
 
+/* It waits to enter with ranks that the new plan gives to node 2, and has yet to hear of that. */
+Test(coord, a_rank_that_moves_is_not_on_another_node_too)
+{
+	struct peer_node_ready m = {.n = EACH, .ranks = {0, 3}, .lens = {1, 1}, .addresses = {'a'}};
+	m.addresses[WIRE_ADDRESS_MAX] = 'd';
+	join(0);
+	cr_expect_not(coord_moves(coord, 0), "all are there");
+	coord_joining(coord, from(0), &m); /* it says so again */
+	coord_joining(coord, from(2), &m);
+	cr_expect_eq(told[2].away, 0, "%s", told[2].text);
+	coord_node_join(coord, from(0), EACH, 0); /* by the new plan */
+	m.ranks[0] = 2;
+	m.ranks[1] = 5;
+	m.addresses[0] = 'c';
+	m.addresses[WIRE_ADDRESS_MAX] = 'f';
+	coord_joining(coord, from(0), &m);
+	join(1);
+	cr_expect_eq(told[1].joined, 1);
+}
+
 Test(coord, two_nodes_cannot_have_the_same_rank)
 {
 	struct peer_node_ready m = {.n = EACH, .ranks = {0, 4}};

@@ -310,3 +310,58 @@ Test(coord_save, who_was_restarted_compares_its_part_of_what_is_on_storage)
 	coord_ready(coord, from(0), s10);
 	cr_expect_eq(told[0].writes, 3, "it was restarted once more");
 }
+
+/* Node 2 was lost, and node 0 has decided for a save before the job was planned anew. */
+static void decided_without_a_node(void)
+{
+	join_all();
+	capture(s10);
+	capture(s20);
+	coord_gone(coord, 2, "node n2 is silent");
+	write(s10);
+	cr_assert(place.made == 1 && !told[1].writes, "who writes what is not known");
+}
+
+static void expect_moving(struct step_id id)
+{
+	for (uint32_t n = 0; n < NODES - 1; n++) {
+		cr_expect_eq(told[n].failure, -ENODEV);
+		cr_expect_eq(step_compare(told[n].failed, id), 0);
+	}
+}
+
+/* Nobody would order it while more ranks are there than the world has, and whose they were lets go of none that it is to write. */
+Test(coord_save, what_is_to_be_written_fails_when_ranks_come_to_another_node_before_they_are_let_go)
+{
+	decided_without_a_node();
+	coord_node_join(coord, from(2), 2 * EACH, 0);
+	expect_moving(s10);
+	coord_ready(coord, from(0), s20);
+	expect_moving(s20);
+	cr_expect_eq(place.made, 1);
+}
+
+Test(coord_save, what_is_to_be_written_fails_when_a_plan_moves_ranks_and_a_node_is_lost)
+{
+	decided_without_a_node();
+	cr_expect(coord_moves(coord, 0));
+	cr_expect_eq(coord_view(coord).attending, EACH);
+	expect_moving(s10);
+	cr_expect_not(coord_moves(coord, 2), "it is not there");
+}
+
+/* All have their parts: it is written before the ranks are let go. */
+Test(coord_save, what_is_to_be_written_stays_when_a_plan_moves_ranks_of_a_node_that_is_there)
+{
+	join_all();
+	capture(s10);
+	write(s10);
+	coord_lost(coord, from(1), 1, true, "its launcher has died");
+	cr_expect_not(coord_moves(coord, 0));
+	cr_expect_eq(coord_view(coord).attending, WORLD);
+	for (uint32_t n = 0; n < NODES; n++) {
+		cr_expect_eq(told[n].failure, 0);
+		prepare(n, s10);
+	}
+	cr_expect_eq(place.sealed, 1);
+}
