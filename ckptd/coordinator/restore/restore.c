@@ -309,7 +309,11 @@ static bool says_the_same(const struct coord_restore *r, const struct peer_resto
 static void hear_stored(struct coord *c, uint32_t node, const struct peer_restore_candidates *found)
 {
 	struct coord_restore *r = &c->restore;
-	if (says_the_same(r, found) || (r->step == STEP_NEWEST_HEALTHY && node != first_node(c)))
+	if (r->step == STEP_NEWEST_HEALTHY && node != first_node(c)) {
+		r->others |= found->nstored != 0; /* so that it is no fresh start */
+		return;
+	}
+	if (says_the_same(r, found))
 		return;
 	for (uint32_t i = 0; i < found->nstored; i++)
 		candidates_add_stored(&r->candidates, found->stored[i]);

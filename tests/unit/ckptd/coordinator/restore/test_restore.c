@@ -114,26 +114,6 @@ Test(coord_restore, what_cannot_be_had_on_one_node_descends_for_all)
 	cr_expect_str_eq(told[2].choice.why, "step 20 epoch 1: a sentence");
 }
 
-/* It has another store by mistake, or sees what is new there later than others. */
-Test(coord_restore, what_one_node_alone_sees_on_storage_is_no_fresh_start)
-{
-	static const struct step_id none;
-	ask(STEP_NEWEST);
-	find(0, none, 0);
-	find(1, none, 2);
-	find(2, none, 2);
-	survey(NULL, 0);
-	cr_expect_eq(told[0].refused, 0, "%s", told[0].text);
-	expect_bring((struct step_id){20, 1}, true);
-	bring(0, (struct step_id){20, 1}, -ENOENT, WIRE_FROM_STORAGE, "it is not there");
-	bring(1, (struct step_id){20, 1}, 0, WIRE_FROM_STORAGE, "");
-	bring(2, (struct step_id){20, 1}, 0, WIRE_FROM_STORAGE, "");
-	expect_bring(s10, true);
-	bring_all(s10, -EIO);
-	cr_expect_eq(told[0].refusal, -EBADMSG, "%s", told[0].text);
-	cr_expect(strstr(told[0].why, "it is not there"), "%s", told[0].why);
-}
-
 Test(coord_restore, memory_comes_before_what_is_older_on_storage)
 {
 	const struct step_id s15 = {15, 1};
