@@ -110,10 +110,24 @@ static bool lacks_blobs(const struct memory *mem, uint32_t slot)
 	return memory_lacks(mem, slot) & SLOT_NO_BLOBS;
 }
 
+/* The ranks would take what is in their slots for the state of that step. False: it is. */
+static bool is_another(struct restore *restore, const struct peer_choice *choice)
+{
+	char text[WIRE_TEXT_MAX];
+	if (!restore->rc && !step_compare(choice->id, restore->bring.id))
+		return false;
+	snprintf(text, sizeof(text),
+		 "the coordinator says that step %lu epoch %u is restored, and this node has %s step %lu epoch %u",
+		 (unsigned long)choice->id.step, choice->id.epoch, restore->rc ? "not brought" : "brought",
+		 (unsigned long)restore->bring.id.step, restore->bring.id.epoch);
+	restore_refuse(restore, -EPROTO, text, choice->why);
+	return true;
+}
+
 void restore_finish(struct restore *restore, const struct peer_choice *choice)
 {
 	const char *from = source_name(choice->source);
-	if (restore->state != RESTORE_FETCHED)
+	if (restore->state != RESTORE_FETCHED || is_another(restore, choice))
 		return;
 	struct wire_restored m = {.step = choice->id.step,
 				  .epoch = choice->id.epoch,
@@ -158,6 +172,7 @@ void restore_start(struct restore *restore, struct restore_work *w, enum restore
 static void report(struct restore *restore, int rc, const char *text)
 {
 	restore_set_state(restore, RESTORE_FETCHED);
+	restore->rc = rc;
 	participant_fetched(restore->of.job, restore->bring.id, rc, restore->source, text);
 }
 

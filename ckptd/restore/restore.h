@@ -103,6 +103,7 @@ struct restore {
 	struct recovery_part parts[WIRE_LOCAL_MAX]; /* where it came from */
 	enum wire_source source;                    /* the lowest rung that a part came from */
 	char text[WIRE_TEXT_MAX];                   /* of what was passed over here */
+	int rc;                                     /* that the coordinator was told of it */
 	uint32_t saved_world;                       /* of what was read from storage; 0: nothing was */
 	bool partial;                               /* what was read there was more than the ranks register */
 	uint32_t count;                             /* recoveries done */

@@ -194,6 +194,31 @@ Test(restore_bring, what_is_damaged_in_memory_is_passed_over_and_not_offered_aga
 	cr_expect(!used(0) && !used(1), "what it was to be brought into is free");
 }
 
+static void expect_refused(void)
+{
+	cr_expect(restore_idle(&job.restore) && !job.restore.count && !job.restore.last.epoch);
+	cr_expect(!ranks[0].restoring.seq && !ranks[1].restoring.seq, "they wait for ever");
+}
+
+/* They would take what is in their slots for the state of that step. */
+Test(restore_bring, ranks_are_not_told_of_another_step_than_stands_in_their_slots)
+{
+	fetch();
+	run_work();
+	restore_finish(&job.restore, &(struct peer_choice){.id = {20, 1}, .source = WIRE_FROM_MEMORY});
+	expect_refused();
+}
+
+Test(restore_bring, ranks_are_not_told_that_what_was_not_brought_is_restored)
+{
+	damage(1);
+	fetch();
+	run_work();
+	cr_assert_eq(job.restore.state, RESTORE_FETCHED);
+	restore_finish(&job.restore, &(struct peer_choice){.id = kept, .source = WIRE_FROM_MEMORY});
+	expect_refused();
+}
+
 Test(restore_bring, what_nobody_has_asked_for_is_not_brought)
 {
 	restore_fetch(&job.restore, &(struct peer_restore_fetch){.id = kept});
