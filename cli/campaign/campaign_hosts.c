@@ -122,7 +122,7 @@ void campaign_hosts_beat(struct campaign *c)
 /* What `ckpt fault --json` has printed. */
 static int take_fault(const char *said, struct fault_result *result, struct err *err)
 {
-	json_t *doc = json_loads(said, 0, NULL);
+	json_t *doc = json_try(said, strlen(said));
 	const char *text = json_string_value(json_object_get(doc, "text"));
 	if (text) {
 		result->outcome = json_is_true(json_object_get(doc, "fired")) ? FAULT_FIRED : FAULT_NOT_FIRED;

@@ -81,6 +81,14 @@ void json_prepare(void)
 	json_set_alloc_funcs(json_memory, free);
 }
 
+json_t *json_try(const char *text, size_t len)
+{
+	json_set_alloc_funcs(malloc, free);
+	json_t *doc = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	json_prepare();
+	return doc;
+}
+
 json_t *json_document(const struct cli *cli)
 {
 	return need(json_pack("{s:i, s:s}", "schema", JSON_SCHEMA, "command", cli->command->name));

@@ -17,6 +17,8 @@ void cli_note(const struct cli *cli, const char *fmt, ...) __attribute__((format
 
 /* To be called first: without memory for JSON the program ends with a message and EXIT_FAILED, rather than print half a document. */
 void json_prepare(void);
+/* What somebody has said, for a program on which processes depend. NULL: it is no JSON, or there is no memory for it. */
+json_t *json_try(const char *text, size_t len);
 /* A new document with "schema" and "command". */
 json_t *json_document(const struct cli *cli);
 /* Names in a store may be any UTF-8 that a JSON string can hold; what is not becomes "?" per byte. */

@@ -106,7 +106,7 @@ void recovery_answer(struct recoveries *all, const char *json, size_t len, const
 	all->unanswered -= all->unanswered > 0;
 	if (!r || r->daemon || r->restored)
 		return;
-	json_t *doc = json_loadb(json, len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *doc = json_try(json, len);
 	const json_t *done = json_object_get(order_job(doc, job), "recoveries");
 	const json_t *restore = find_restore(json_object_get(done, "recent"), r->epoch);
 	if (restore)

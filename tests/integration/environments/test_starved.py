@@ -1,34 +1,36 @@
 """The n-th allocation fails: in the daemon at its start, while ranks register and join, during a save, also over two nodes, during a restore from
-storage; in a rank during all its calls; in the command line during verify and restore. Nobody crashes or hangs; who cannot go on says so; what was
-acknowledged stays, and the next save works. For every n in a save; in the others nightly, otherwise for a sample that CKPT_SEED
-chooses."""
+storage; in a rank during all its calls; in the launcher while a rank is replaced; in the command line during verify and restore. Then the same with the
+n-th call that makes a descriptor, a mapping or a thread. Nobody crashes or hangs; who cannot go on says so; what was acknowledged stays, and the
+next save works. For every n in a save; in the others nightly, otherwise for a sample that CKPT_SEED chooses."""
 
+import contextlib
 import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 import single_node
 from single_node import BIN, DEADLINE, NIGHTLY, Cases, expect
-from failing_allocation import Starved, preloaded
+from failing_allocation import ALLOCATIONS, RESOURCES, Starved, preloaded
 from loopback_cluster import loopback_cluster
 from scripted_ranks import DURABLE, LATEST, STORAGE, VERIFIED, Puppet, all_must, each, gather, save
 
 WORLD = 2
-SAMPLE = 12  # allocations of each kind that fail, unless it is night
+SAMPLE = 12  # calls of each kind that fail, unless it is night
 PATIENCE = 5000  # ms: a rank whose peer was refused waits in vain
 ATTEMPTS = 5
 LEAVING = (-3, -19, -107, -116, -32, -104)  # -ESRCH -ENODEV -ENOTCONN -ESTALE -EPIPE -ECONNRESET: join again
 LATE = -110  # -ETIMEDOUT
 
 
-def chosen(total, choose, most=SAMPLE):
-    """Which allocations fail."""
-    every = range(1, total + 1)
-    return every if NIGHTLY or total <= most else sorted(choose.sample(every, most))
+def chosen(total, choose, most=SAMPLE, night=1 << 30):
+    """Which calls fail."""
+    every, most = range(1, total + 1), night if NIGHTLY else most
+    return every if total <= most else sorted(choose.sample(every, most))
 
 
 class Tally:
@@ -110,17 +112,17 @@ def crowd(d, control, choose, prepare, act, most=SAMPLE):
     return tally
 
 
-def daemon_save(choose):
+def daemon_save(counted, choose):
     with single_node.daemon() as d:
-        tally = crowd(d, Starved(d.top / "control" / "starve"), choose, lambda *_: None, told_save, most=1000)
+        tally = crowd(d, Starved(d.top / "control" / "starve", counted), choose, lambda *_: None, told_save, most=1000)
         print(f"# a save in ckptd: {tally}")
 
 
-def nodes_save(choose):
+def nodes_save(counted, choose):
     """In the daemon that coordinates, and in the other one. What cannot be sent costs a session, and so an epoch at most."""
     for starved in "ab":
         top, tally = pathlib.Path(tempfile.mkdtemp()), Tally()
-        control, where = Starved(top / "control" / "starve"), ("--store", top / "store")
+        control, where = Starved(top / "control" / "starve", counted), ("--store", top / "store")
         with loopback_cluster("ab", {starved: control.environment()}, a=where, b=where) as daemons:
             for d in daemons.values():
                 d.store = top / "store"
@@ -143,7 +145,7 @@ def nodes_save(choose):
         print(f"# a save over two nodes, in {starved}: {tally}")
 
 
-def daemon_restore(choose):
+def daemon_restore(counted, choose):
     """From storage: the step is no longer in memory."""
     def age(ranks, step):
         if step == 10:
@@ -168,15 +170,15 @@ def daemon_restore(choose):
         return refused
 
     with single_node.daemon() as d:
-        tally = crowd(d, Starved(d.top / "control" / "starve"), choose, age, act)
+        tally = crowd(d, Starved(d.top / "control" / "starve", counted), choose, age, act)
         print(f"# a restore from storage in ckptd: {tally}")
 
 
-def daemon_start(choose):
+def daemon_start(counted, choose):
     """It comes up, or says why not."""
     tally = Tally()
     with single_node.daemon() as d:
-        control = Starved(d.top / "control" / "starve")
+        control = Starved(d.top / "control" / "starve", counted)
         with preloaded(control.environment()):
             d.start()
             total = control.count
@@ -189,19 +191,19 @@ def daemon_start(choose):
                 tally.failed += control.failed
                 control.disarm()
                 if d.alive():
-                    expect(d.stop() == 0, f"allocation {n}: the daemon's end")
+                    expect(d.stop() == 0, f"call {n}: the daemon's end")
                 else:
                     code = d.process.wait()
-                    expect(code > 0 and d.text().strip(), f"allocation {n}: the daemon's start: exit {code}: {d.text()}")
+                    expect(code > 0 and d.text().strip(), f"call {n}: the daemon's start: exit {code}: {d.text()}")
                     tally.told += 1
     print(f"# the start of ckptd: {tally}")
 
 
-def daemon_registration(choose):
+def daemon_registration(counted, choose):
     """Ranks come; who is refused comes again."""
     tally = Tally()
     with single_node.daemon() as d:
-        control = Starved(d.top / "control" / "starve")
+        control = Starved(d.top / "control" / "starve", counted)
         with preloaded(control.environment()):
             d.start()
         control.arm(0)
@@ -257,15 +259,15 @@ def life(d, step, control, n):
     control.disarm()
     rank.process.stdin.close()
     code = rank.process.wait(DEADLINE)
-    expect(code == 0, f"allocation {n}: the rank ended with {code}")
+    expect(code == 0, f"call {n}: the rank ended with {code}")
     return count, failed, refused
 
 
-def rank_life(choose):
+def rank_life(counted, choose):
     tally = Tally()
     with single_node.daemon() as d:
         d.start()
-        control = Starved(d.top / "control" / "starve")
+        control = Starved(d.top / "control" / "starve", counted)
         life(d, 1, control, 0)
         total, _, refused = life(d, 2, control, 0)
         expect(not refused, "a rank is refused without any failure")
@@ -281,14 +283,53 @@ def rank_life(choose):
     print(f"# a rank's calls: {tally}")
 
 
+def run_job(d, control, n):
+    """A job in which a rank is replaced; only its launcher starves. Its code, and what it said."""
+    control.arm(n)
+    words = ("run", "-n", 2, "--socket", d.socket, "--daemon", "external", "--inject", "kill:rank=1@step=10", "--", "env", "-u", "LD_PRELOAD",
+             BIN / "ckpt-train", "--seq", 16, "--steps", 20, "--save-memory-every", 5)
+    with tempfile.TemporaryFile("w+") as said:
+        run = subprocess.Popen([BIN / "ckpt", *map(str, words)], env=d.environment(CKPT_JOB=f"job{n}", **control.environment()), stdout=said, stderr=said,
+                               stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            code = run.wait(DEADLINE)
+            left = subprocess.run(["pgrep", "-s", str(run.pid)], capture_output=True, text=True, check=False).stdout.split()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+        said.seek(0)
+        text = said.read()
+    expect(not left, f"call {n}: the launcher ended with {code}, and left processes {left} behind: {text[-1500:]}")
+    return code, text
+
+
+def launcher(counted, choose):
+    """It goes on, or its ranks end with it."""
+    tally = Tally()
+    with single_node.daemon() as d:
+        d.start()
+        control = Starved(d.top / "control" / "starve", counted)
+        code, text = run_job(d, control, 0)
+        expect(code == 0, f"the launcher ends with {code}: {text}")
+        for n in chosen(control.count, choose, night=300):
+            code, text = run_job(d, control, n)
+            tally.armed += 1
+            tally.failed += control.failed
+            tally.told += code != 0
+            expect(code >= 0 and (code == 0 or text.strip()), f"call {n}: the launcher ended with {code}: {text[-1500:]}")
+        expect(d.stop() == 0, "the daemon's end")
+    print(f"# ckpt run: {tally}")
+
+
 def written(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.exists() else None
 
 
-def command(choose, what, *words):
+def command(counted, choose, what, *words):
     """`ckpt` on a store: right, or a sentence and a code."""
     top = pathlib.Path(tempfile.mkdtemp())
-    control, tally = Starved(top / "control" / "starve"), Tally()
+    control, tally = Starved(top / "control" / "starve", counted), Tally()
     subprocess.run([BIN / "make_store", "--rows", "300", top / "store", "7"], check=True)
     env = dict(os.environ, **control.environment())
 
@@ -305,12 +346,12 @@ def command(choose, what, *words):
         tally.armed += 1
         tally.failed += control.failed
         tally.told += done.returncode != 0
-        expect(done.returncode >= 0, f"allocation {n}: signal {-done.returncode}: {done.stderr}")
-        expect(done.returncode == 0 or done.stderr.strip(), f"allocation {n}: exit {done.returncode} without a word")
+        expect(done.returncode >= 0, f"call {n}: signal {-done.returncode}: {done.stderr}")
+        expect(done.returncode == 0 or done.stderr.strip(), f"call {n}: exit {done.returncode} without a word")
         if done.returncode == 0:
-            expect(written(top / f"out{n}") == written(top / "out0"), f"allocation {n}: something else is written")
+            expect(written(top / f"out{n}") == written(top / "out0"), f"call {n}: something else is written")
             same = "--json" not in words or done.stdout == good.stdout
-            expect(same or "memory" in done.stdout + done.stderr, f"allocation {n}: {done.stdout}, not {good.stdout}")
+            expect(same or "memory" in done.stdout + done.stderr, f"call {n}: {done.stdout}, not {good.stdout}")
         shutil.rmtree(top / f"out{n}", ignore_errors=True)
     print(f"# {what}: {tally}")
 
@@ -319,15 +360,17 @@ def main():
     seed = int(os.environ.get("CKPT_SEED", random.randrange(1 << 32)))
     print(f"# CKPT_SEED={seed}", flush=True)
     cases, choose = Cases(), random.Random(seed)
-    cases.run("the daemon: its start", daemon_start, choose)
-    cases.run("the daemon: registration", daemon_registration, choose)
-    cases.run("the daemon: a save", daemon_save, choose)
-    cases.run("the daemons of two nodes: a save", nodes_save, choose)
-    cases.run("the daemon: a restore from storage", daemon_restore, choose)
-    cases.run("a rank: all its calls", rank_life, choose)
-    cases.run("ckpt verify", command, choose, "ckpt verify", "verify", "--repo", "{store}", "--all", "--read-data")
-    cases.run("ckpt list", command, choose, "ckpt list", "list", "--repo", "{store}", "--json")
-    cases.run("ckpt restore", command, choose, "ckpt restore", "restore", "--repo", "{store}", "--to", "{out}", "latest")
+    for counted, what in ((ALLOCATIONS, "an allocation"), (RESOURCES, "a descriptor, a mapping or a thread")):
+        cases.run(f"{what}: ckptd starts", daemon_start, counted, choose)
+        cases.run(f"{what}: ranks register", daemon_registration, counted, choose)
+        cases.run(f"{what}: ckptd saves", daemon_save, counted, choose)
+        cases.run(f"{what}: the daemons of two nodes save", nodes_save, counted, choose)
+        cases.run(f"{what}: ckptd restores from storage", daemon_restore, counted, choose)
+        cases.run(f"{what}: a rank makes all its calls", rank_life, counted, choose)
+        cases.run(f"{what}: ckpt run replaces a rank", launcher, counted, choose)
+        cases.run(f"{what}: ckpt verify", command, counted, choose, "ckpt verify", "verify", "--repo", "{store}", "--all", "--read-data")
+        cases.run(f"{what}: ckpt list", command, counted, choose, "ckpt list", "list", "--repo", "{store}", "--json")
+        cases.run(f"{what}: ckpt restore", command, counted, choose, "ckpt restore", "restore", "--repo", "{store}", "--to", "{out}", "latest")
     return cases.end()
 
 
