@@ -132,7 +132,7 @@ class Held:
         live = [h for h in here if h.buffer is None]
         links = [(h.entry.holder, h.entry.key, h.entry.value) for h in live] + self.source.links()
         self._holders, self._keys, self._expected = ([link[i] for link in links] for i in range(3))
-        tensors = self._expected[:len(live)]
+        tensors: list[Any] = self._expected[:len(live)]
         self._cut = [t for t in tensors if hasattr(t, "_local_tensor")]  # of a DTensor the local tensor may be replaced
         self._locals = list(map(_local, self._cut))
         self._made = [t for t in tensors + self._locals if is_made(t) and not hasattr(t, "_local_tensor")]

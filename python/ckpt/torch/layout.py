@@ -144,7 +144,7 @@ def parts_of(t: torch.Tensor) -> list[torch.Tensor]:
     return [part for _, part in _inner("", t)]
 
 
-def _inner(name: str, t: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+def _inner(name: str, t: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """A tensor that is made of others by the names of its parts; else the tensor itself."""
     if not is_made(t):
         yield "", t

@@ -19,7 +19,7 @@ TESTS = wheel.TREE / "python" / "tests" / "with_torch"
 cases = Cases()
 site = None
 ALL = bool(os.environ.get("CKPT_TORCH_ALL"))  # nightly, or somebody has asked for it
-SHORT = ("codecs", "convert_frameworks", "elements", "fs", "generators", "held", "layout", "rolled_back")
+SHORT = ("codecs", "convert_frameworks", "elements", "fs", "generators", "held", "layout", "rolled_back", "saves")
 NONE = "CKPT_TORCH names no Python that has torch (CKPT_TORCH=1 and nightly make one, of 5 GB)"
 LONG = "CKPT_TORCH=1 and nightly run it"
 
