@@ -23,8 +23,8 @@ struct scrub;
 int scrub_new(struct jobs *jobs, bool keeps, struct scrub **out, struct err *err);
 /* Ends what is being read; scrub_idle, or the process ends. */
 void scrub_free(struct scrub *scrub);
-/* All that follows tolerates NULL: no store; so does scrub_want (checkpoint/storage.h). Each tick: begins, holds still, and when the daemon stops gives up what is
- * under way. */
+/* All that follows tolerates NULL: no store; so does scrub_want (checkpoint/storage.h). Each tick: begins, holds still, and
+ * when the daemon stops gives up what is under way. */
 void scrub_tick(struct scrub *scrub);
 /* Becomes readable when scrub_poll has something to do. */
 int scrub_event_fd(struct scrub *scrub);
