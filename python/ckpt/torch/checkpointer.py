@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -64,6 +65,7 @@ class Checkpointer(Saves):
         super().__init__(Session(self.job, socket, rank=rank, world=world, local_world=local, timeout=timeout, **session), policy, strict_saves)
         self._held: list[Held] | None = None
         self._documents: Documents | None = None
+        self._changed = False  #: the state is not any more what the program began with
         optimizers = [s.optimizer for s in self.sources if hasattr(s, "optimizer")] if auto_fence else []
         self._hooks: list[Any] = []
         for optimizer in optimizers:
@@ -81,6 +83,7 @@ class Checkpointer(Saves):
 
     def restore(self, step: int | str = "latest", timeout: float | None = None) -> Resumed | None:
         """Meets the other ranks, and fills the state with a checkpoint: a step, "latest" or "healthy". None: there is none, this is a fresh start.
+        Where this process has trained already, and nothing had been saved, it raises :class:`ckpt.NoCheckpoint`: end the process, so that all ranks begin alike.
 
         All ranks call it, once the state is complete and before the first step; again after :class:`ckpt.StaleEpoch`. Raises :class:`ckpt.WorldChanged` where
         this process is another rank from now on (``session.rank`` of ``session.world``): make the state of that place within the same objects, and call it
@@ -88,16 +91,18 @@ class Checkpointer(Saves):
         which = {"latest": LATEST, "healthy": LATEST_HEALTHY}.get(str(step))
         if which is None:
             which = int(step)
+        changed = self._changed
         if self._held is None:
             self._register()
         for held in self._held or ():
             held.aim()
+        self._changed = changed  # optimizers may have stepped there, to make their state
         self._join(timeout)
         try:
             with shown(self.session):
                 done = self.session.restore(which, current_stream(), timeout)
         except NoCheckpoint as e:
-            if e.errno != 2:
+            if e.errno != errno.ENOENT:
                 raise
             self._fresh()
             return None
@@ -107,6 +112,10 @@ class Checkpointer(Saves):
         self._held = self._documents = None
 
     def _fresh(self) -> None:
+        """A rank that took the place of a lost one has the state that its program begins with, and the others would go on with another one."""
+        if self._changed:
+            raise NoCheckpoint(errno.ENOENT, "the job has no checkpoint, and the state of this process is not the one it began with: end the process, so that "
+                               "all ranks begin with the same state")
         for source in self.sources:
             source.forget()
         self._first = 0
@@ -117,7 +126,7 @@ class Checkpointer(Saves):
         for held in self._held:
             held.restored()
         left = self._documents.put_back()
-        self._first = done.step
+        self._first, self._changed = done.step, True
         found = Resumed(done.step, done.source, done.why, left, done)
         _log.info("goes on at step %d from %s%s%s", done.step, done.source, f": {done.why}" if done.why else "",
                   f"; left as it is: {', '.join(left)}" if left else "")
@@ -146,6 +155,10 @@ class Checkpointer(Saves):
 
     def _before_step(self, *_: Any) -> None:
         self.fence()
+
+    def fence(self) -> None:
+        super().fence()
+        self._changed = True
 
     @contextlib.contextmanager
     def update(self) -> Iterator[None]:

@@ -258,6 +258,20 @@ def test_what_was_taken_away_stays_away_if_nothing_is_restored(checkpointer):
     assert ck.restore() is None and not any(state["optim"].state.values())
 
 
+def test_after_a_step_nothing_is_no_fresh_start(checkpointer):
+    """A rank that replaces a lost one begins with the first state, and this one would not."""
+    state = made()
+    ck = checkpointer(state)
+    assert ck.restore() is None
+    assert ck.restore() is None  # another rank was lost before the first step
+    step_of(state)
+    with pytest.raises(ckpt.NoCheckpoint, match="end the process") as e:
+        ck.restore()
+    assert e.value.errno == errno.ENOENT
+    ck.save(1)
+    assert ck.restore().step == 1
+
+
 def test_a_restore_refuses_what_cannot_be_where_it_was(checkpointer):
     state = {"model": nn.Sequential(nn.Linear(2, 2))}
     ck = checkpointer(state, strict_saves=True)
