@@ -38,7 +38,7 @@ def _():
         with single_node.daemon(options=("--keep-last", "1", "--no-verify")) as d:
             d.start(failpoints=f"{point}=delay:300")
             stop, running = ranks(d)
-            until(lambda: hidden(d) and (point != "gc.unlink" or not (hidden(d)[0] / "MANIFEST.json").exists()), f"it deletes ({point})")
+            until(lambda: acknowledged(running) and hidden(d) and (point != "gc.unlink" or not (hidden(d)[0] / "MANIFEST.json").exists()), f"it deletes ({point})")
             d.kill()
             newest = max(acknowledged(running))
             expect(hidden(d), "killed in the middle")
