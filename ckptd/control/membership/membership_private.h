@@ -18,7 +18,8 @@
 /* What a node has by an older plan than the one that holds, and keeps until it is known what it has by that. */
 struct membership_behind {
 	uint32_t plan, world;
-	uint32_t n; /* 0: it has nothing, or has been told */
+	uint32_t n;  /* 0: it has nothing, or has been told */
+	bool joined; /* with that plan, and perhaps without a launcher which would ask */
 	uint32_t ranks[WIRE_LOCAL_MAX];
 };
 
@@ -119,7 +120,9 @@ void membership_hear_behind(struct membership *m, uint32_t node, const struct pe
 /* Those that do are told the plan that holds, once it is known who has which rank of it. */
 void membership_tell_behind(struct membership *m);
 
-/* control/membership/membership_record.c. The last plan of the job, by the record. */
+/* control/membership/membership_record.c. The node has no rank by the plan that holds, as far as is known. */
+bool membership_leaves_out(const struct membership *m, uint32_t node);
+/* The last plan of the job, by the record. */
 int membership_recall(struct membership *m, struct err *err);
 /* Somebody follows a plan of the job: the one on record holds. False: none was, or one holds already. */
 bool membership_take_record(struct membership *m, uint32_t node, uint32_t plan);

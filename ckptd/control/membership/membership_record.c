@@ -78,7 +78,7 @@ static void hear_earlier(struct membership *m, uint32_t by)
 			assignment_claim(&m->assignment, n, NULL, 0);
 }
 
-static bool is_left_out(const struct membership *m, uint32_t node)
+bool membership_leaves_out(const struct membership *m, uint32_t node)
 {
 	const struct assignment_node *n = &m->assignment.nodes[node];
 	return !m->untold && m->assignment.world && !n->awaited && !n->has && !assignment_home(&m->assignment, node);
@@ -96,8 +96,11 @@ static void tell_left_out(struct membership *m)
 void membership_joins_by(struct control *control, const char *job, uint32_t node, uint32_t plan)
 {
 	struct membership *m = membership_find(control, job);
-	if (m && m->spread && plan && plan < m->assignment.number && !assignment_unclaimed(&m->assignment) &&
-	    is_left_out(m, node))
+	if (!m || !m->spread || !plan || plan >= m->assignment.number)
+		return;
+	if (assignment_unclaimed(&m->assignment) || m->untold)
+		m->behind[node].joined = true; /* it does not say so again */
+	else if (membership_leaves_out(m, node))
 		membership_tell_plan(m, node, true);
 }
 

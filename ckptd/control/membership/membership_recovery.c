@@ -163,8 +163,13 @@ void membership_tell_behind(struct membership *m)
 	if (assignment_unclaimed(&m->assignment) && clock_now() < m->wait_ns)
 		return;
 	for (uint32_t n = 0; n < m->assignment.nnodes; n++) {
-		if (!m->behind[n].n)
+		bool joined = m->behind[n].joined;
+		m->behind[n].joined = false;
+		if (!m->behind[n].n) {
+			if (joined && membership_leaves_out(m, n))
+				membership_tell_plan(m, n, true);
 			continue;
+		}
 		take_up(m, n);
 		membership_tell_plan(m, n, m->behind[n].plan + 1 == m->assignment.number);
 	}
