@@ -429,9 +429,9 @@ def with_user(cluster, folder):
 
 
 def case_tls_and_a_user():
-    with etcd("xyz", tls=True, options=["--auth-token-ttl", "1"]) as cluster, tempfile.TemporaryDirectory() as folder:
+    with etcd("xyz", tls=True, options=["--auth-token-ttl", "3"]) as cluster, tempfile.TemporaryDirectory() as folder:
         files = {**with_user(cluster, pathlib.Path(folder)), "ca": cluster.certificates.ca, "cert": cluster.certificates.cert, "key": cluster.certificates.key}
-        with ready(cluster, "a", "b", lease_ms=6000, **files) as nodes:  # a token that is not used ends after 1 s, a lease of 6 s is renewed after 2 s
+        with ready(cluster, "a", "b", lease_ms=12000, timeout_ms=8000, **files) as nodes:  # a token ends after 3 s unused, a lease is renewed after 4 s
             for n in nodes:
                 n.ready().applied(f"lease mine/{n.name} 1")
             until(lambda: min(n.counts()["renewals"] for n in nodes) >= 3, "three renewals")
