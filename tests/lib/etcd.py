@@ -57,12 +57,11 @@ class Member:
         return self.client.split("//")[1]
 
     def start(self):
-        """Again with what it had, if it was there before."""
-        there = (self.cluster.top / self.name).exists()
+        """Again with what it had, if it was there before: etcd then heeds nothing of what is said of the initial cluster."""
         command = ["etcd", "--name", self.name, "--data-dir", self.cluster.top / self.name, "--listen-client-urls", self.client,
                    "--advertise-client-urls", self.client, "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
                    "--initial-cluster", ",".join(f"{m.name}={m.peer}" for m in self.cluster.members), "--initial-cluster-state",
-                   "existing" if there else "new", "--logger", "zap", "--log-level", "warn", *PATIENCE, *self.options]
+                   "new", "--logger", "zap", "--log-level", "warn", *PATIENCE, *self.options]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 

@@ -16,7 +16,7 @@ import urllib.request
 import packages
 
 packages.need("yaml")
-from etcd import Etcd  # noqa: E402
+from etcd import etcd  # noqa: E402
 from launcher import TRAIN, Run, final, listed  # noqa: E402
 from pages import HOWTO, commands  # noqa: E402
 from pods import FOREVER, INDEX, PROFILE, daemon_set, documents, give_key, may_not, nodes  # noqa: E402
@@ -173,16 +173,10 @@ def _():
 @contextlib.contextmanager
 def cluster(*names, secret=None):
     """Nodes whose ckptd meet in an etcd: (them, etcd's one member, which has been started)."""
-    etcd = Etcd(["e1"])
-    (member,) = etcd
-    member.start()
-    try:
-        with nodes(*names, key=secret or key()) as made:
-            for node in made:
-                node.etcd = etcd.url("ckpt")
-            yield made, member
-    finally:
-        member.kill()
+    with etcd(["e1"]) as registry, nodes(*names, key=secret or key()) as made:
+        for node in made:
+            node.etcd = registry.url("ckpt")
+        yield made, *registry
 
 
 @case("a drain: who is asked to end saves with all others, all end to be started again, and no step is lost on another node")
@@ -228,7 +222,6 @@ def _():
         began = time.monotonic()
         expect(dead(node, pod, ckptd), "one that hangs is alive")
         expect(time.monotonic() - began < 60 and ready(node, ckptd) is None, "one that hangs is ready")
-        member.kill()
 
 
 @case("a changed Secret reaches each ckptd as the page tells it, and no node misses another one meanwhile")
