@@ -395,6 +395,7 @@ void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m)
 		member_refuse(rank, &rank->restoring, -ESTALE, "the job is in epoch %u: join first", rank->job->epoch);
 		return;
 	}
+	saves_follow(&rank->job->saves); /* a save that was begun just now */
 	if (rank->job->saves.begun.epoch == rank->job->epoch) {
 		member_refuse(rank, &rank->restoring, -EINVAL,
 			      "saves were begun in epoch %u: join again before restoring, so that no step is saved "
@@ -404,18 +405,6 @@ void job_restore(struct rank *rank, uint32_t seq, const struct wire_restore *m)
 	}
 	rank->restore_step = m->step;
 	try_restore(rank->job);
-}
-
-void job_bye(struct rank *rank, uint32_t seq)
-{
-	AUTO_WBUF struct wbuf body = {0};
-	saves_follow(&rank->job->saves); /* a save that it began just now */
-	rank->state = RANK_LEFT;
-	member_forget_table(rank);
-	log_debug("job %s: rank %u has finished", rank->job->name, rank->id);
-	client_send(rank->client, WIRE_BYE, seq, &body, NULL, 0);
-	if (job_finished(rank->job))
-		queue_finish(&rank->job->saves);
 }
 
 /* Whoever waits here waits for all ranks: those that have finished are needed again. Where a process of one is left, it may still come by

@@ -72,6 +72,18 @@ static void process_died(void *arg, uint32_t events)
 	rank_lost(rank, "its %s has died", process_text(pid).text);
 }
 
+void job_bye(struct rank *rank, uint32_t seq)
+{
+	AUTO_WBUF struct wbuf body = {0};
+	saves_follow(&rank->job->saves); /* a save that it began just now */
+	rank->state = RANK_LEFT;
+	member_forget_table(rank);
+	log_debug("job %s: rank %u has finished", rank->job->name, rank->id);
+	client_send(rank->client, WIRE_BYE, seq, &body, NULL, 0);
+	if (job_finished(rank->job))
+		queue_finish(&rank->job->saves);
+}
+
 void rank_watch(struct rank *rank, pid_t pid, int pidfd)
 {
 	forget_process(rank);

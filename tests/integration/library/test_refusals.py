@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import pathlib
 
 import single_node
 from scripted_ranks import DURABLE, LATEST, LATEST_HEALTHY, STORAGE, VERIFIED, Puppet, all_must, each, gather, save
-from tap import BIN, Cases, equal, expect, has, until
+from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 ENOENT, EIO, EINVAL, ENODATA, EBADMSG = -2, -5, -22, -61, -74
 ELEMENTS = 1000
@@ -109,6 +110,27 @@ def _():
 def _():
     with saved(10) as d:
         refused(d, EIO, "the store cannot be read", str(d.store), break_=lambda: d.store.rename(d.top / "away"))
+
+
+@cases.case("ranks that have begun a save in this epoch restore nothing, however late their daemon sees the save")
+def _():
+    with saved(10) as d:
+        d.start()
+        ranks = [Puppet(d, number, WORLD) for number in range(WORLD)]
+        gather(ranks, ELEMENTS)
+        d.process.send_signal(signal.SIGSTOP)
+        all_must(ranks, "begin", 20, STORAGE, 0)
+        for rank in ranks:
+            rank.say("restore", LATEST, 0)
+        d.process.send_signal(signal.SIGCONT)
+        for rank in ranks:
+            answer = rank.answer()
+            equal(answer.code, EINVAL)
+            has(answer.text, "saves were begun in epoch", "join again before restoring")
+        for call in (("fence", 0), ("wait", 0, DURABLE, DEADLINE * 1000), ("join",), ("restore", 20, 0)):
+            all_must(ranks, *call)
+        for rank in ranks:
+            rank.kill()
 
 
 @cases.case("the example with another name for a tensor is refused, and the old run stays")
