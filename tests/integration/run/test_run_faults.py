@@ -59,8 +59,8 @@ def _():
 def _():
     r = Run("--json", "--inject", "kill-daemon@t=50ms", *sh("trap 'exit 0' TERM; while :; do sleep 1000 & wait; done"))
     r.until_err("was killed by signal 9 (Killed): it is started again")
-    r.until("a second daemon", lambda: any(top.glob("ckpt-run-*/ckptd.sock")) and subprocess.run(
-        [CKPT, "status", "--socket", next(top.glob("ckpt-run-*/ckptd.sock"))], capture_output=True).returncode == 0)
+    r.until("a second daemon", lambda: any(subprocess.run([CKPT, "status", "--socket", socket], capture_output=True).returncode == 0
+                                           for socket in top.glob("ckpt-run-*/ckptd.sock")))
     r.child.send_signal(signal.SIGTERM)
     document = json.loads(r.wait().out())
     equal([document["daemon_starts"], document["fired"], document["restarts"]], [2, 1, 0])
