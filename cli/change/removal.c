@@ -27,7 +27,7 @@ void removal_unlock(struct cli *cli, int lock)
 
 int removal_duration(const struct cli *cli, const char *option, uint64_t absent, uint64_t *ns)
 {
-	static const struct setting duration = {.type = SETTING_DURATION, .max = DURATION_MAX};
+	static const struct setting duration = {.type = SETTING_DURATION, .max = DURATION_MAX, .needs_unit = true};
 	int code = amount_read(cli, option, &duration, absent / CLOCK_NS_PER_MS, ns);
 	*ns *= CLOCK_NS_PER_MS;
 	return code;

@@ -16,7 +16,7 @@ enum setting_scope {
 
 enum setting_type {
 	SETTING_BYTES = 1, /* K, M, G, T: powers of 1024 */
-	SETTING_DURATION,  /* kept in milliseconds; ms (also without a unit), s, m, h, d */
+	SETTING_DURATION,  /* kept in milliseconds; ms (also without a unit, unless needs_unit), s, m, h, d */
 	SETTING_COUNT,
 	SETTING_BOOL, /* yes or no */
 	SETTING_CHOICE,
@@ -131,6 +131,7 @@ struct setting {
 	const char *fallback_text;  /* where fallback is NULL: the rule, for people */
 	uint64_t min, max;          /* numbers; of a path or a name max is its length */
 	bool zero;                  /* 0 is allowed although it is below min: it means "none" */
+	bool needs_unit;            /* of a time by which something is deleted: 24 may have been meant as hours */
 	const char *const *choices; /* NULL-terminated; the value is the index */
 	size_t offset;              /* in struct config, struct policy or struct share */
 	bool restart;     /* a change takes effect when ckptd is started anew. Texts need this: see struct config */

@@ -53,7 +53,7 @@ static void allowed_number(const struct setting *setting, char *dst, size_t size
 					    [SETTING_DURATION] = "a time such as 500ms, 30s, 5m, 2h or 7d",
 					    [SETTING_COUNT] = "a number"};
 	char min[32], max[32];
-	int at = snprintf(dst, size, "%s", kinds[setting->type]);
+	int at = snprintf(dst, size, "%s%s", kinds[setting->type], setting->needs_unit ? ", with its unit" : "");
 	if (setting->min && at < (int)size)
 		at += snprintf(dst + at, size - (size_t)at, ", at least %s",
 			       print_number(setting, setting->min, min, sizeof(min)));
@@ -135,6 +135,8 @@ static int parse_number(const struct setting *setting, const char *text, uint64_
 	const struct unit *u = units_of(setting);
 	while (u->name && strcmp(u->name, end) != 0)
 		u++;
+	if (setting->needs_unit && !*end && (v || part))
+		return -EINVAL;
 	if (!u->name || v > UINT64_MAX / u->size || part * u->size % MILLION)
 		return -EINVAL;
 	if (__builtin_add_overflow(v * u->size, part * u->size / MILLION, out))

@@ -144,7 +144,8 @@ def _():
     ckpt("forget", "--repo", repo, code=USAGE)
     ckpt("forget", "1", "--keep-last", 1, "--repo", repo, code=USAGE)
     ckpt("forget", "--keep-last", "x", "--repo", repo, code=USAGE)
-    has(ckpt("forget", "--keep-within", "yesterday", "--repo", repo, code=USAGE)[1], "7d")
+    for text in "yesterday", "24":
+        has(ckpt("forget", "--keep-within", text, "--repo", repo, code=USAGE)[1], f'"{text}"', "with its unit", "7d")
     ckpt("forget", "../x", "--repo", repo, code=USAGE)
     ckpt("forget", "--keep-last", 1, "--repo", top / "none", code=NO_REPO)
     make(repo, 1, "--job", "other")
@@ -238,7 +239,8 @@ def _():
     equal(data("gc", "--repo", repo)["litter"], [])
     equal((left(repo), (job / ".mine").exists()), ([1, 2], True))
     ckpt("verify", "--all", "--repo", repo)
-    ckpt("gc", "--older-than", "x", "--repo", repo, code=USAGE)
+    for text in "x", "1":
+        ckpt("gc", "--older-than", text, "--repo", repo, code=USAGE)
     ckpt("gc", "1", "--repo", repo, code=USAGE)
 
 

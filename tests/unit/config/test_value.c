@@ -95,6 +95,19 @@ Test(value, times_have_units_and_are_milliseconds_without)
 		cr_assert_eq(parse(SCOPE_JOB, "linger", wrong[i]), -EINVAL, "'%s' is taken", wrong[i]);
 }
 
+Test(value, a_time_by_which_something_is_deleted_needs_its_unit)
+{
+	static const char *const keys[] = {"keep-within", "collect-after", "scrub-interval", "lemon-window"};
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		enum setting_scope scope = i ? SCOPE_NODE : SCOPE_JOB;
+		cr_assert_eq(parse(scope, keys[i], "24h"), 0, "%s: %s", keys[i], err.text);
+		cr_assert_eq(parse(scope, keys[i], "24"), -EINVAL, "%s", keys[i]);
+		cr_assert(strstr(err.text, "with its unit"), "%s", err.text);
+		cr_assert_eq(parse(scope, keys[i], "1.5"), -EINVAL, "%s", keys[i]);
+	}
+	cr_assert_eq(parse(SCOPE_JOB, "keep-within", "0"), 0, "%s", err.text);
+}
+
 Test(value, choices_are_named_when_another_is_given)
 {
 	cr_assert_eq(parse(SCOPE_JOB, "save-policy", "queue"), 0);
