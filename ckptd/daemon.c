@@ -2,7 +2,7 @@
 
 void daemon_init(struct daemon *d)
 {
-	*d = (struct daemon){.storage.root = -1};
+	*d = (struct daemon){.storage.root = -1, .storage.lock.handle = STORE_LOCK_NONE};
 	d->jobs = (struct jobs){.runtime = &d->runtime,
 				.storage = &d->storage,
 				.peers = &d->peers,

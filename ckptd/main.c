@@ -45,8 +45,8 @@ enum {
 struct server {
 	struct daemon daemon;
 	struct connections connections;
-	int listener, signals, lock;
-	int out;     /* -errno: this node is none of the cluster any more */
+	int listener, signals;
+	int out;     /* -errno: this node is none of the cluster any more, or another daemon has its store */
 	bool passed; /* the listener is the service manager's: its path stays */
 	struct watch *listening;
 	bool deaf; /* out of descriptors: nobody is let in until the next tick */
@@ -147,12 +147,22 @@ static void after_each(void *arg)
 }
 
 /* A device writes its progress without ringing any bell: while captures run, the slots are looked at often. */
+static int must_end(struct daemon *d, struct err *why)
+{
+	if (d->storage.lock.is_lost)
+		return err_set(
+			why, -EWOULDBLOCK,
+			"another ckptd has the store %s: somebody has deleted the lock file of this one, which ends",
+			d->runtime.config.store);
+	return peers_out(&d->dispatch, why);
+}
+
 static void on_tick(void *arg)
 {
 	struct server *s = arg;
 	bool busy = false;
 	struct err why = {{0}};
-	if (!s->out && (s->out = peers_out(&s->daemon.dispatch, &why))) {
+	if (!s->out && (s->out = must_end(&s->daemon, &why))) {
 		log_error("%s", why.text);
 		loop_stop(s->daemon.runtime.loop);
 	}
@@ -217,7 +227,7 @@ static int watch_all(struct server *s)
 static int start_watching(struct daemon *d, struct err *err)
 {
 	const struct config *config = &d->runtime.config;
-	int rc = space_new(&d->storage.place, d->runtime.reader, &d->storage.space);
+	int rc = space_new(&d->storage.place, &d->storage.lock, d->runtime.reader, &d->storage.space);
 	if (rc)
 		return err_set(err, rc, "no memory to watch the store");
 	if (config->span_log)
@@ -298,7 +308,7 @@ static int start(struct server *s, struct err *err)
 	if (!rc)
 		rc = join(s, err);
 	if (!rc)
-		rc = startup_store(&s->daemon, &s->lock, err);
+		rc = startup_store(&s->daemon, err);
 	if (!rc)
 		rc = check_machine(&s->daemon.runtime, err);
 	if (!rc)
@@ -357,7 +367,7 @@ static void stop(struct server *s)
 	prefaults_free(&s->daemon.jobs);
 	peers_close(&s->daemon.dispatch); /* its copies were looked at by workers */
 	spills_free(&s->daemon.jobs);
-	startup_close(&s->daemon, s->lock);
+	startup_close(&s->daemon);
 	list_for_safe(node, &s->daemon.jobs.list)
 		job_free(list_entry(node, struct job, link));
 	formers_free(&s->daemon.jobs.formers);
@@ -392,7 +402,7 @@ static void say_ready(struct server *s)
 
 int main(int argc, char **argv)
 {
-	struct server s = {.listener = -1, .signals = -1, .lock = -1};
+	struct server s = {.listener = -1, .signals = -1};
 	struct err err = {{0}};
 	log_init("ckptd");
 	daemon_init(&s.daemon);
@@ -424,7 +434,9 @@ int main(int argc, char **argv)
 		loop_after_each(s.daemon.runtime.loop, after_each, &s);
 		rc = loop_run(s.daemon.runtime.loop);
 		if (!rc && s.out)
-			rc = err_set(&err, s.out, "this node is no member of its cluster any more");
+			rc = err_set(&err, s.out, "%s",
+				     s.out == -EWOULDBLOCK ? "this daemon has no store any more"
+							   : "this node is no member of its cluster any more");
 		else if (rc)
 			err_set(&err, rc, "event loop: %s", err_name(rc));
 	}

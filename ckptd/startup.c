@@ -9,7 +9,6 @@
 #include "control/room.h"
 #include "job/room.h"
 #include "service/room.h"
-#include "store/disk/denied.h"
 #include "store/disk/power.h"
 #include "store/read/repo.h"
 #include "upkeep/room.h"
@@ -40,10 +39,9 @@ void startup_umask(const struct config *config)
 		umask(was | 022);
 }
 
-int startup_store(struct daemon *d, int *lock, struct err *err)
+int startup_store(struct daemon *d, struct err *err)
 {
 	power_remember(d->runtime.config.faults);
-	*lock = -1;
 	d->storage.root = -1;
 	int rc = d->runtime.config.store
 			 ? repo_create_mode(d->runtime.config.store, setting_store_mode(&d->runtime.config), err)
@@ -55,15 +53,10 @@ int startup_store(struct daemon *d, int *lock, struct err *err)
 	if (rc || !d->runtime.config.store)
 		return rc;
 	/* The daemons of a cluster share it, each job of it belongs to one (control/record/directory_lock.h); one in no cluster has it alone. */
-	*lock = (d->peers.roster ? disk_share : disk_lock)(d->storage.disk, d->storage.root, REPO_LOCK);
-	if (*lock == -EWOULDBLOCK)
-		return err_set(err, *lock, "another ckptd%s has the store %s (it holds %s/%s)",
-			       d->peers.roster ? ", which is in no cluster," : "", d->runtime.config.store,
-			       d->runtime.config.store, REPO_LOCK);
-	if (*lock < 0) {
-		err_set(err, *lock, "cannot lock %s/%s: %s", d->runtime.config.store, REPO_LOCK, err_name(*lock));
-		return denied_dir(d->storage.disk, d->storage.root, *lock, err);
-	}
+	rc = store_lock_take(&d->storage.lock, d->peers.roster, d->storage.disk, d->storage.root,
+			     d->runtime.config.store, err);
+	if (rc)
+		return rc;
 	rc = gc_new(&d->jobs, &d->storage.gc, err);
 	bool keeps = !d->peers.roster ||
 		     d->peers.self == roster_first(d->peers.roster); /* of a store that is shared, one is enough */
@@ -102,7 +95,7 @@ void startup_arenas(struct daemon *d)
 	}
 }
 
-void startup_close(struct daemon *d, int lock)
+void startup_close(struct daemon *d)
 {
 	scrub_free(d->storage.scrub);
 	d->storage.scrub = NULL;
@@ -110,6 +103,5 @@ void startup_close(struct daemon *d, int lock)
 	d->storage.gc = NULL;
 	catalog_close(d->storage.catalog);
 	d->storage.catalog = NULL;
-	if (lock >= 0)
-		disk_close_file(d->storage.disk, lock);
+	store_lock_give(&d->storage.lock);
 }

@@ -8,10 +8,10 @@
 /* Gives what is made in the store the permissions of store-mode where it lets others in, whatever the umask was; else nobody else
  * writes there. Before all threads, which share it. */
 void startup_umask(const struct config *config);
-/* Opens daemon->storage.disk, root, catalog, gc; *lock is held as long as the daemon lives. -EWOULDBLOCK: another daemon has the store. */
-int startup_store(struct daemon *daemon, int *lock, struct err *err);
+/* Opens daemon->storage.disk, root, lock, catalog, gc. -EWOULDBLOCK: another daemon has the store. */
+int startup_store(struct daemon *daemon, struct err *err);
 /* Takes back the arenas that the service manager held. One that is refused is logged and lost. */
 void startup_arenas(struct daemon *daemon);
-void startup_close(struct daemon *daemon, int lock);
+void startup_close(struct daemon *daemon);
 
 #endif

@@ -12,6 +12,7 @@
 #include "checkpoint/readback.h"
 #include "checkpoint/repair_donor.h"
 #include "checkpoint/storage.h"
+#include "checkpoint/store_lock.h"
 #include "checkpoint/store_space.h"
 
 #endif

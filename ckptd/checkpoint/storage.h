@@ -3,6 +3,7 @@
 #define CKPTD_CHECKPOINT_STORAGE_H
 
 #include "checkpoint/file/compress_buffers.h"
+#include "checkpoint/store_lock.h"
 #include "runtime/room.h"
 #include "store/read/repo_place.h"
 
@@ -17,6 +18,7 @@ struct storage {
 	struct disk *disk;
 	int root;                /* handle of the repository; -1: memory only */
 	struct repo_place place; /* whether the path of the store still leads to it */
+	struct store_lock lock;  /* no other daemon writes in it */
 	struct throttle writes;  /* what commits write */
 	struct meter reads;      /* what is read back */
 	struct packing packing;  /* by the workers of the pool */

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "checkpoint/store_lock.h"
 #include "runtime/room.h"
 #include "store/read/repo.h"
 #include "store/read/repo_place.h"
@@ -10,11 +11,14 @@ struct space {
 	struct work work;
 	struct pool *pool;
 	struct repo_place *place;
+	struct store_lock *lock;
 	struct space_view view;
 	bool busy;
 	uint64_t next_ns;
 	/* the worker's */
 	struct repo_place look;
+	struct store_lock held;
+	int locked; /* store_lock_look() */
 	int rc;
 	uint64_t free_bytes, total_bytes;
 };
@@ -23,11 +27,13 @@ static void run(struct work *work)
 {
 	struct space *space = list_entry(work, struct space, work);
 	struct repo repo;
-	repo_place_check(&space->look, NULL);
+	bool is_there = !repo_place_check(&space->look, NULL);
 	space->rc = repo_open(space->look.path, &repo, NULL);
 	if (space->rc)
 		return;
 	space->rc = disk_space(repo.disk, repo.root, &space->free_bytes, &space->total_bytes);
+	if (is_there)
+		space->locked = store_lock_look(&space->held, repo.disk, repo.root);
 	repo_close(&repo);
 }
 
@@ -36,6 +42,7 @@ static void done(struct work *work)
 	struct space *space = list_entry(work, struct space, work);
 	space->busy = false;
 	repo_place_found(space->place, &space->look);
+	store_lock_found(space->lock, space->locked, space->look.path);
 	if (space->rc)
 		return; /* what was known stays, with its age */
 	space->view = (struct space_view){.known = true,
@@ -44,7 +51,7 @@ static void done(struct work *work)
 					  .asked_ns = clock_now()};
 }
 
-int space_new(struct repo_place *place, struct pool *pool, struct space **out)
+int space_new(struct repo_place *place, struct store_lock *lock, struct pool *pool, struct space **out)
 {
 	*out = NULL;
 	if (!place->path)
@@ -55,6 +62,7 @@ int space_new(struct repo_place *place, struct pool *pool, struct space **out)
 	space->work = (struct work){.run = run, .done = done};
 	space->pool = pool;
 	space->place = place;
+	space->lock = lock;
 	*out = space;
 	return 0;
 }
@@ -65,7 +73,9 @@ void space_tick(struct space *space, uint64_t now)
 		return;
 	space->busy = true;
 	space->look = *space->place;
+	space->held = *space->lock;
 	space->rc = -ECANCELED; /* unless it is run */
+	space->locked = STORE_LOCK_NONE;
 	space->next_ns = now + SPACE_EVERY_MS * CLOCK_NS_PER_MS;
 	pool_submit(space->pool, &space->work);
 }

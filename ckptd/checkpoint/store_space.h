@@ -1,5 +1,5 @@
-/* Store space: how full the store's file system is, and whether the store's path still leads to it, asked every SPACE_EVERY_MS on the
- * thread that reads back (a file system that does not answer must keep nobody else). */
+/* Store space: how full the store's file system is, whether the store's path still leads to it, and whether its lock stands, asked every
+ * SPACE_EVERY_MS on the thread that reads back (a file system that does not answer must keep nobody else). */
 #ifndef CKPTD_CHECKPOINT_STORE_SPACE_H
 #define CKPTD_CHECKPOINT_STORE_SPACE_H
 
@@ -13,6 +13,7 @@ enum { SPACE_EVERY_MS = 10000 };
 struct pool;
 struct repo_place;
 struct space;
+struct store_lock;
 
 struct space_view {
 	bool known;
@@ -20,8 +21,9 @@ struct space_view {
 	uint64_t asked_ns; /* when that was so (clock_now) */
 };
 
-/* A place of none: there is no store, and *out is NULL. What is found is told to the place, too. pool: where it is asked. 0 or -ENOMEM. */
-int space_new(struct repo_place *place, struct pool *pool, struct space **out);
+/* A place of none: there is no store, and *out is NULL. What is found is told to the place and to the lock, too. pool: where it is asked.
+ * 0 or -ENOMEM. */
+int space_new(struct repo_place *place, struct store_lock *lock, struct pool *pool, struct space **out);
 /* Asks when it is time; at each tick. */
 void space_tick(struct space *space, uint64_t now);
 struct space_view space_get(const struct space *space);

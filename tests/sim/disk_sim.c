@@ -461,6 +461,11 @@ int disk_lock(struct disk *d, int dir, const char *name)
 	return handle;
 }
 
+bool disk_lock_stands(struct disk *d, int dir, const char *name, int lock)
+{
+	return d->killed || names_find(&disk_sim_inode(dir)->now_names, name) == disk_world.handles[lock].inode;
+}
+
 /* Who would share locks nothing: that somebody has it for himself is not simulated. */
 int disk_share(struct disk *d, int dir, const char *name)
 {

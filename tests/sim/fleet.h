@@ -48,7 +48,6 @@ struct fleet_assignment {
 struct fleet_node {
 	unsigned id;
 	struct daemon daemon;
-	int lock;
 	bool up;
 	bool joining; /* it is started, and no member of the cluster yet */
 	bool ending;  /* it was told to end, and is not up any more */

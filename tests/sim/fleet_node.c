@@ -118,7 +118,7 @@ void fleet_enlist(bool all)
 static int open_all(struct fleet_node *n, struct err *err)
 {
 	struct daemon *d = &n->daemon;
-	int rc = startup_store(d, &n->lock, err);
+	int rc = startup_store(d, err);
 	if (!rc)
 		rc = peers_open(&d->dispatch, err);
 	n->joining = false;
@@ -190,7 +190,7 @@ void fleet_begin(unsigned nodes, bool stored, const char *policies)
 	fleet.slots = ARENA_SLOTS_MIN;
 	fleet.node_wait_ms = 1000;
 	for (unsigned i = 0; i < nodes; i++)
-		fleet.nodes[i] = (struct fleet_node){.id = i, .number = i, .lock = -1};
+		fleet.nodes[i] = (struct fleet_node){.id = i, .number = i};
 	for (uint32_t r = 0; r < FLEET_PROCESSES_MAX; r++)
 		fleet.ranks[r] = (struct fleet_rank){.id = r, .fd = -1, .slot = -1, .next_step = 1};
 	if (stored)

@@ -24,7 +24,6 @@ void node_init(struct node *node, uint32_t world)
 	memset(node, 0, sizeof(*node));
 	node->world = world;
 	node->slots = ARENA_SLOTS_MIN;
-	node->lock = -1;
 	for (uint32_t r = 0; r < world; r++)
 		node->ranks[r] = (struct sim_rank){.id = r, .fd = -1, .slot = -1, .next_step = 1};
 }
@@ -66,7 +65,7 @@ void node_start(struct node *node)
 	node->daemon.runtime.reader = node->daemon.runtime.pool;
 	packing_init(&node->daemon.storage.packing, node->daemon.runtime.pool);
 	if (!rc)
-		rc = startup_store(&node->daemon, &node->lock, &err);
+		rc = startup_store(&node->daemon, &err);
 	SIM_CHECK(!rc, "the daemon cannot start: %s", err.text);
 	node->up = true;
 	node->job = NULL;

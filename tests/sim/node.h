@@ -36,7 +36,6 @@ struct ack {
 
 struct node {
 	struct daemon daemon;
-	int lock;
 	bool up;
 	uint32_t world, slots;
 	const char *policies; /* a configuration file's text, or NULL */

@@ -173,6 +173,8 @@ int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), v
 /* An exclusive advisory lock on a file (created when missing); the handle holds it until closed. -EWOULDBLOCK: held by another. Who may not
  * write the file cannot read it either, since that would be enough to lock it; what root makes is the directory's owner's. */
 int disk_lock(struct disk *d, int dir, const char *name);
+/* Whether the name is still that of the file that is locked: whoever deletes it lets others in. True also when that cannot be told. */
+bool disk_lock_stands(struct disk *d, int dir, const char *name, int lock);
 /* A lock that others may share, and that no process has for itself alone. */
 int disk_share(struct disk *d, int dir, const char *name);
 /* Free and total bytes of the file system. */

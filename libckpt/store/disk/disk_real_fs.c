@@ -80,6 +80,7 @@ int disk_list(struct disk *d, int dir, int (*fn)(void *arg, const char *name), v
  * It is made without reading for others, so that nobody can open it before it has its mode. One that root has made is that of the directory's
  * owner, who comes after. */
 #define LOCK_MODE (S_IRUSR | S_IWUSR | S_IWGRP)
+enum { LOCK_TRIES = 8 };
 
 static int keep_lock_closed(int dir, int fd, const struct stat *st)
 {
@@ -115,7 +116,18 @@ static int open_lock(int dir, const char *name)
 	return rc < 0 ? rc : steal_fd(&fd);
 }
 
-static int lock_file(int dir, const char *name, int how)
+bool disk_lock_stands(struct disk *d, int dir, const char *name, int lock)
+{
+	(void)d;
+	struct stat held, named;
+	if (fstat(lock, &held) < 0)
+		return true;
+	if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno != ENOENT;
+	return held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
+static int lock_once(int dir, const char *name, int how)
 {
 	AUTO_CLOSE int fd = open_lock(dir, name);
 	int rc;
@@ -125,6 +137,17 @@ static int lock_file(int dir, const char *name, int how)
 		rc = flock(fd, how | LOCK_NB);
 	} while (rc < 0 && errno == EINTR);
 	return rc < 0 ? -errno : steal_fd(&fd);
+}
+
+/* A file that is deleted between the open and the lock locks nobody out. */
+static int lock_file(int dir, const char *name, int how)
+{
+	for (int tries = 0; tries < LOCK_TRIES; tries++) {
+		AUTO_CLOSE int fd = lock_once(dir, name, how);
+		if (fd < 0 || disk_lock_stands(NULL, dir, name, fd))
+			return fd < 0 ? fd : steal_fd(&fd);
+	}
+	return -EAGAIN;
 }
 
 int disk_lock(struct disk *d, int dir, const char *name)

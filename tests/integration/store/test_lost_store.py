@@ -2,6 +2,7 @@
 by nobody: no save may be called durable, and whoever looks is told what is missing and what to do."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -113,6 +114,43 @@ def _():
         run = Run("-n", 1, "--job", "gpt", "--store", d.store, "--", *PACED, "--steps", 15, *EVERY).wait(0)
         equal(listed(d.store)[-1], 15)
         has(run.err(), "go on from storage at step 10")
+
+
+def beside(d):
+    """Another daemon of the same store, on another socket."""
+    other = single_node.Daemon(options=["--store", d.store])
+    other.options = other.options[2:]
+    return other.start()
+
+
+@case("a lock file that somebody deletes is locked anew, and saves go on")
+def _():
+    with single_node.daemon() as d:
+        run = start(d, 1000000)
+        (d.store / ".lock").unlink()
+        run.until("it is locked anew", lambda: f"somebody has deleted {d.store}/.lock" in d.text())
+        other = beside(d)
+        equal(other.process.wait(DEADLINE), 11)
+        has(other.text(), "another ckptd has the store")
+        before = saves(d)["committed"]
+        run.until("saves go on", lambda: saves(d)["committed"] > before)
+        ckpt("halt", "--now", "--socket", d.socket)
+        run.wait(0)
+
+
+@case("a daemon whose lock file was deleted ends where another one has come in meanwhile")
+def _():
+    with single_node.daemon() as d:
+        d.start()
+        d.process.send_signal(signal.SIGSTOP)
+        (d.store / ".lock").unlink()
+        other = beside(d)
+        expect(other.alive(), other.text())
+        d.process.send_signal(signal.SIGCONT)
+        equal(d.process.wait(DEADLINE), 11)
+        has(d.text(), f"another ckptd has the store {d.store}", "deleted the lock file")
+        expect(other.alive(), other.text())
+        other.kill()
 
 
 @case("a directory with other things in it is refused as before")

@@ -128,6 +128,20 @@ Test(disk_sync, a_lock_is_held_until_closed)
 	disk_close_file(d, lock);
 }
 
+Test(disk_sync, a_lock_stands_as_long_as_its_name_is_that_of_the_file)
+{
+	int lock = disk_lock(d, root, ".lock");
+	cr_assert_geq(lock, 0);
+	cr_expect(disk_lock_stands(d, root, ".lock", lock));
+	cr_assert_eq(renameat(root, ".lock", root, "away"), 0);
+	cr_expect_not(disk_lock_stands(d, root, ".lock", lock), "there is none of that name");
+	scratch_write(path, ".lock", "", 0);
+	cr_expect_not(disk_lock_stands(d, root, ".lock", lock), "another file has its name");
+	cr_assert_eq(renameat(root, "away", root, ".lock"), 0);
+	cr_expect(disk_lock_stands(d, root, ".lock", lock));
+	disk_close_file(d, lock);
+}
+
 static mode_t widest; /* of what is given another mode, before it is */
 
 /* In the place of the C library's. */
