@@ -13,7 +13,7 @@ from loopback_cluster import loopback_cluster
 from tap import equal, expect, until
 
 FOREVER, BATCH = 1000000, 6
-WAIT = "500ms"
+WAIT = "10s"  # the nodes of a test are all there by then, however late one of them is started
 MORE = 30  # steps that are trained after what a case waits for
 
 

@@ -138,13 +138,25 @@ def half_written(node, store):
     return None
 
 
+def caught(node, victim, store):
+    """half_written, and the victim's daemon is stopped, and has not written its part: it stays half written."""
+    step = half_written(node, store)
+    if not step:
+        return None
+    victim.daemon.process.send_signal(signal.SIGSTOP)
+    if half_written(node, store) == step and not list(pathlib.Path(store, "default").glob(f"*step-{step:012}.e0001*/node-{victim.name}.json")):
+        return step
+    victim.daemon.process.send_signal(signal.SIGCONT)
+    return None
+
+
 @case("what was being written when a node was lost is written again, under another name")
 def _():
     with cluster("abc", "--copies", 1, "--write-bandwidth", "256K") as (store, nodes):
         a, b, c = nodes
         for node in nodes:
             node.start("--min-ranks", 2, every=150, memory=150)
-        step = until(lambda: half_written(a, store), "a checkpoint is being written, and all have copies of it", pause=0.005)
+        step = until(lambda: caught(a, c, store), "a checkpoint is being written, and all have copies of it", pause=0.005)
         c.lose()
         a.run.until_err(f"2 ranks go on from storage at step {step}")
         halted_alike([a, b], 2, 3)
@@ -174,7 +186,7 @@ def _():
 
 @case("when who holds the copies is lost, too, the world goes on from storage")
 def _():
-    with cluster("abcd", "--copies", 1) as (store, nodes):
+    with cluster("abcd", "--copies", 1, "--peer-timeout", "60s") as (store, nodes):  # who is stopped is not lost before it is to be
         for node in nodes:
             node.start("--min-ranks", 2, n=4, every=150)
         a = nodes[0]

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 
-from elastic import BATCH, undisturbed
+from elastic import BATCH, WAIT, undisturbed
 from launcher import PACED, TRAIN, Run, final, gone, listed, sh, tidy, top
 from loopback_cluster import loopback_cluster
 from remote_shell import RemoteShell
@@ -46,7 +46,7 @@ class Hosts(RemoteShell):
 @contextlib.contextmanager
 def hosts(names, store=False, **options):
     path = tempfile.mkdtemp(dir=top)
-    common = ["--node-wait", "500ms", *(["--store", path] if store else [])]
+    common = ["--node-wait", WAIT, *(["--store", path] if store else [])]
     with loopback_cluster(names, **{name: common for name in names}) as daemons:
         yield Hosts(daemons), path
 
