@@ -10,13 +10,14 @@ from launcher import BIN, Run, sh, tidy, until_gone
 from tap import DEADLINE, Cases, equal, expect, has
 
 RANKS = 8
+PAUSE_MS = 40  # of a step: the launcher of a busy machine sees one of the next 30 steps, whatever it misses
 cases = Cases(tidy)
 case = cases.case
 
 
 def quitters(*args, steps=120, code=0):
     """ckpt run of eight such ranks; its report, and what was said."""
-    run = Run("-n", RANKS, "--json", *args, "--", BIN / "drive", "--quit", "--steps", steps, "--pause", 10, "--storage", 0, "--elements", 64)
+    run = Run("-n", RANKS, "--json", *args, "--", BIN / "drive", "--quit", "--steps", steps, "--pause", PAUSE_MS, "--storage", 0, "--elements", 64)
     run.wait(code)
     return json.loads(run.out()), run.err()
 
@@ -48,7 +49,7 @@ def _():
 
 @case("the rank that was killed is named, also where all others have ended of its loss before the launcher looks")
 def _():
-    drive = f"exec {BIN / 'drive'} --quit --until-file end --pause 10 --storage 0 --elements 64 --log log.$RANK"
+    drive = f"exec {BIN / 'drive'} --quit --until-file end --pause {PAUSE_MS} --storage 0 --elements 64 --log log.$RANK"
     run = Run("-n", RANKS, "--max-restarts", 0, *sh(f"echo $$ > pid.$RANK; {drive}"))
     logs = [run.folder / f"log.{rank}" for rank in range(RANKS)]
     try:
@@ -66,7 +67,7 @@ def _():
 
 @case("who is started for the loss before the world is another one is started again for that: the environment tells the place")
 def _():
-    first = f"> began.$RANK; exec {BIN / 'drive'} --quit --steps 400 --pause 10 --storage 0 --elements 64"
+    first = f"> began.$RANK; exec {BIN / 'drive'} --quit --steps 400 --pause {PAUSE_MS} --storage 0 --elements 64"
     then = f"case $WORLD_SIZE in 3) [ ! -e began.$RANK ] || exec sleep {DEADLINE}; {first};; esac; echo place $RANK of $WORLD_SIZE"
     said = Run("-n", 3, "--min-ranks", 2, "--max-restarts", 0, "--store", "store", "--inject", "kill:rank=0@step=30", *sh(then)).wait()
     equal(sorted(re.findall(r"place \d of \d", said.out())), ["place 0 of 2", "place 1 of 2"], said.err())

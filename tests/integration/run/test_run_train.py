@@ -8,10 +8,11 @@ import sys
 import tempfile
 
 import single_node
-from launcher import CKPT, TRAIN, Run, final, listed, run, tidy, top
+from launcher import CKPT, PACE, TRAIN, Run, final, listed, run, tidy, top
 from tap import Cases, equal, expect, has
 
 STEPS = 100
+HANG_S = 6  # for so long no rank of a busy machine stands still
 SMALL = ("--batch", 4, "--seq", 8)  # what is computed does not matter here
 cases = Cases(tidy)
 case = cases.case
@@ -20,7 +21,7 @@ case = cases.case
 def train(*args, steps=STEPS, **options):
     """ckpt run of four ranks of ckpt-train; returns (its document, the line that it ends with)."""
     store = options.pop("store", None) or tempfile.mkdtemp(dir=top)
-    r = run("-n", 4, "--json", "--store", store, *args, "--", TRAIN, *SMALL, "--steps", steps, "--save-memory-every", 5,
+    r = run("-n", 4, "--json", "--store", store, *args, "--", TRAIN, *SMALL, *PACE, "--steps", steps, "--save-memory-every", 5,
             "--save-storage-every", 40, **options)
     return json.loads(r.out()), final(r.err())
 
@@ -50,13 +51,20 @@ def _():
 
 @case("a job that ends right after its recovery tells of the restore")
 def _():
-    for _ in range(4):
+    tried = 0
+    for _ in range(20):
         store = tempfile.mkdtemp(dir=top)
         r = run("-n", 4, "--json", "--store", store, "--inject", "kill:rank=1@step=40", "--", TRAIN, *SMALL, "--steps", 40, "--save-memory-every", 1)
         document = json.loads(r.out())
-        equal([document["fired"], document["recovered"]], [1, 1])
+        tried += document["fired"]
+        equal(document["recovered"], document["fired"])
+        if not document["fired"]:
+            continue  # the job had ended when its launcher looked
         r = document["recoveries"][0]
         equal([r["source"], r["restored_step"] is not None, r["restore_ms"] is not None], ["memory", True, True], r)
+        if tried == 4:
+            break
+    equal(tried, 4, "jobs that lost a rank at their end")
 
 
 @case("a killed daemon comes back, gets the arenas back, and saves go on")
@@ -113,7 +121,7 @@ def _():
 
 @case("without a store ckpt-train saves to memory, and ends well")
 def _():
-    r = run("-n", 2, "--json", "--inject", "kill:rank=1@step=60", "--", TRAIN, *SMALL, "--steps", STEPS)
+    r = run("-n", 2, "--json", "--inject", "kill:rank=1@step=60", "--", TRAIN, *SMALL, *PACE, "--steps", STEPS)
     document = json.loads(r.out())
     equal([document["fired"], document["restarts"], [rank["ok"] for rank in document["ranks"]]], [1, 1, [True, True]])
     equal(document["recoveries"][0]["source"], "memory")
@@ -123,14 +131,14 @@ def _():
 
 @case("a rank that hangs is killed and replaced")
 def _():
-    document, end = train("--hang-timeout", 2, "--inject", "stop:rank=1@step=50")
+    document, end = train("--hang-timeout", HANG_S, "--inject", "stop:rank=1@step=50")
     equal(end, reference)
     equal([document["fired"], document["restarts"]], [1, 1])
 
 
 @case("ranks that wait for a slow disk at the end do not hang")
 def _():
-    document, end = train("--hang-timeout", 1, CKPT_WRITE_BANDWIDTH="2M")
+    document, end = train("--hang-timeout", HANG_S, CKPT_WRITE_BANDWIDTH="256K")
     equal([end, document["restarts"]], [reference, 0])
 
 
@@ -148,7 +156,7 @@ def _():
 @case("what compressed gradients have left out is saved and restored: no bit differs")
 def _():
     def ended(*args):
-        r = run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), *args, "--", TRAIN, *SMALL, "--steps", STEPS, "--compress", "1bit")
+        r = run("-n", 4, "--json", "--store", tempfile.mkdtemp(dir=top), *args, "--", TRAIN, *SMALL, *PACE, "--steps", STEPS, "--compress", "1bit")
         equal("torn" in r.err(), False, r.err())
         return json.loads(r.out())["restarts"], final(r.err())
     undisturbed, killed = ended(), ended("--inject", "kill:rank=2@step=60")
@@ -185,10 +193,10 @@ def _():
 
 @case("a rank that never enters its collective is named and replaced")
 def _():
-    document, err = play("absent:rank=3@step=60", "--hang-timeout", 2, restarts=1)
+    document, err = play("absent:rank=3@step=60", "--hang-timeout", HANG_S, restarts=1)
     found = re.search(r"rank 3 hangs: no heartbeat for ([\d.]+) s, last at step 60, in no collective; rank \d and others are in "
                       r"reduce_scatter #\d+ of \d+ bytes", err)
-    equal(found is not None and float(found.group(1)) < 2 * 2, True, err)
+    equal(found is not None and float(found.group(1)) < 2 * HANG_S, True, err)
 
 
 @case("ranks in different collectives are named at once, then the one that differs from most, and all go on in their processes")

@@ -13,6 +13,7 @@ import time
 from tap import BIN, DEADLINE, Cases, expect
 
 STEPS, MEMORY_EVERY, STORAGE_EVERY = 120, 5, 40
+SLOWLY = ("--pace", "40")  # where something happens to a run in its midst, which is over in 3 s otherwise
 top = pathlib.Path(tempfile.mkdtemp())
 cases = Cases()
 case = cases.case
@@ -138,7 +139,7 @@ def undisturbed():
 
 @case("a killed rank is replaced from memory, its neighbours live on, and no bit differs")
 def killed():
-    with Run(4) as run:
+    with Run(4, *SLOWLY) as run:
         run.wait_save(50)
         run.kill(2)
         same_bits(run)
@@ -152,7 +153,7 @@ def killed():
 
 @case("ranks killed one after the other, rank 0 and the same one twice among them, change no bit")
 def killed_often():
-    with Run(4) as run:
+    with Run(4, "--pace", "100") as run:  # so that the last one is killed before the end
         for rank, step in (0, 20), (3, 45), (3, 60), (1, 95):
             run.wait_save(step)
             run.kill(rank)
@@ -161,7 +162,7 @@ def killed_often():
 
 @case("two ranks killed at once change no bit")
 def killed_together():
-    with Run(4) as run:
+    with Run(4, *SLOWLY) as run:
         run.wait_save(50)
         for rank in 1, 2:
             run.ranks[rank].kill()
@@ -172,7 +173,7 @@ def killed_together():
 
 @case("a killed daemon ends no training, and a rank killed with it changes no bit")
 def killed_daemon():
-    with Run(4) as run:
+    with Run(4, *SLOWLY) as run:
         run.wait_save(30)
         run.kill_daemon()
         run.wait_save(70)
@@ -185,7 +186,7 @@ def killed_daemon():
 
 @case("SIGTERM to one rank ends all at one step with a checkpoint, from which the next run goes on bit for bit")
 def stopped():
-    with Run(4) as run:
+    with Run(4, *SLOWLY) as run:
         run.wait_save(50)
         run.ranks[3].send_signal(signal.SIGTERM)
         final = run.finish()
@@ -200,7 +201,7 @@ def stopped():
 
 @case("with a daemon that has no store all saves go to memory, which is said once, and the run ends well")
 def memory_only():
-    with Run(2, no_store=True) as run:
+    with Run(2, *SLOWLY, no_store=True) as run:
         run.wait_save(50)
         run.kill(1)
         final = run.finish()
@@ -231,7 +232,7 @@ def stop_in_join(daemon_dies):
 
 @case("all ranks end with --stopped-status when one was asked to stop, and with 0 when they have trained to the end")
 def stopped_status():
-    with Run(2, "--stopped-status", "75") as run:
+    with Run(2, "--stopped-status", "75", *SLOWLY) as run:
         run.wait_save(MEMORY_EVERY)
         run.ranks[1].send_signal(signal.SIGTERM)
         expect(int(run.finish(75)["step"]) < STEPS)
