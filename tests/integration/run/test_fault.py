@@ -12,7 +12,7 @@ from launcher import CKPT, ENVIRONMENT, PACED, Run, top, until_gone
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
 FAILED, USAGE, PARTIAL, NO_DAEMON = 1, 2, 3, 12
-LONG_ENOUGH = "8s"  # to be seen, and for one more command, where each look takes a second
+LONG_ENOUGH = "15s"  # to be seen, and for one more command, where a process stands still for seconds
 cases = Cases()
 case = cases.case
 SOURCE = (BIN.parents[2] / "libckpt" / "format" / "message" / "fault.h")
@@ -27,12 +27,13 @@ def ckpt(*args, code=0):
 class Job:
     """Two ranks that train until they are asked to end, at a daemon that allows faults."""
 
-    def __init__(self, *options, storage_every=10):
+    def __init__(self, *options, storage_every=10, hang_s=DEADLINE):
+        """hang_s: nobody is taken for one that hangs who is stopped, or waits for a disk, on purpose."""
         self.daemon = single_node.Daemon(tempfile.mkdtemp(dir=top), options=("--faults", "--span-log", "spans", *options))
         self.spans = self.daemon.top / "spans"
         self.daemon.options[self.daemon.options.index("spans")] = str(self.spans)
         self.daemon.start()
-        self.run = Run("-n", 2, "--job", "gpt", "--socket", self.daemon.socket, "--hang-timeout", 5, "--max-restarts", 100, "--", *PACED,
+        self.run = Run("-n", 2, "--job", "gpt", "--socket", self.daemon.socket, "--hang-timeout", hang_s, "--max-restarts", 100, "--", *PACED,
                        "--steps", 1000000, "--save-memory-every", 2, "--save-storage-every", storage_every)
         until(lambda: self.job() and self.job()["saves"]["durable"]["step"], "a save on storage")
 
@@ -100,7 +101,7 @@ def _():
 
 @case("a rank that hangs plays it, is named and replaced")
 def _():
-    with Job() as job:
+    with Job(hang_s=5) as job:
         job.fault("absent", 1)
         job.run.until_err("rank 1 hangs")
         until(lambda: job.job()["epoch"] >= 2 and job.job()["saves"]["durable"]["epoch"] >= 2, "a save after it")

@@ -9,22 +9,23 @@ import sys
 import time
 
 from single_node import Daemon
-from launcher import BIN, TRAIN, Run, final, sh, tidy
+from launcher import BIN, SMALL, TRAIN, Run, final, sh, tidy
 from loopback_cluster import loopback_cluster
 from tap import Cases, equal, expect, has, until
 
 STEPS = 40
+HANG_S = 6  # no rank of a busy machine stands still for so long, and its daemon names the one that hangs before
 cases = Cases(tidy)
 case = cases.case
 
 
 @contextlib.contextmanager
-def nodes(names):
-    with loopback_cluster(names) as daemons:
+def nodes(names, *options):
+    with loopback_cluster(names, **{name: options for name in names}) as daemons:
         yield [daemons[name] for name in names]
 
 
-def start(daemons, *args, command=(TRAIN, "--steps", STEPS, "--save-memory-every", 5, "--save-storage-every", 0), ranks=2, **env):
+def start(daemons, *args, command=(TRAIN, "--pace", 50, "--steps", STEPS, "--save-memory-every", 5, "--save-storage-every", 0), ranks=2, **env):
     """ckpt run on each of these nodes."""
     return [Run("--nodes", len(daemons), "--node-rank", k, "-n", ranks, "--socket", d.socket, "--json", *args, "--", *command, **env)
             for k, d in enumerate(daemons)]
@@ -47,7 +48,7 @@ def _():
 @case("what ends of the loss of a rank on another node counts there, and not here")
 def _():
     with nodes("ab") as daemons:
-        quitter = (BIN / "drive", "--quit", "--steps", 120, "--pause", 10, "--storage", 0, "--elements", 64)
+        quitter = (BIN / "drive", "--quit", "--steps", 120, "--pause", 40, "--storage", 0, "--elements", 64)
         runs = start(daemons, "--inject", "kill:rank=3@step=30", command=quitter)
         a, b = (json.loads(r.wait().out()) for r in runs)
         equal([b["fired"], b["restarts"], a["restarts"]], [1, 1, 0], runs[0].err() + runs[1].err())
@@ -68,7 +69,7 @@ def _():
 @case("a rank that hangs is killed by the launcher of its node: ranks of other nodes, which wait for it, are spared")
 def _():
     with nodes("abc") as daemons:
-        runs = start(daemons, "--hang-timeout", 2, "--inject", "absent:rank=2@step=20,absent:rank=5@step=30", ranks=2)
+        runs = start(daemons, "--hang-timeout", HANG_S, "--inject", "absent:rank=2@step=20,absent:rank=5@step=30", ranks=2)
         a, b, c = (json.loads(r.wait().out()) for r in runs)
         equal([node["restarts"] for node in (a, b, c)], [0, 1, 1], "".join(r.err() for r in runs))
         equal([re.findall(r"rank (\d) hangs: no heartbeat", r.err()) for r in runs], [[], ["2"], ["5"]])
@@ -77,7 +78,7 @@ def _():
 def start_absent(daemons, timeouts):
     """Rank 2, of the second node, hangs; the launchers have these --hang-timeout."""
     return [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--socket", d.socket, "--json", "--hang-timeout", timeout,
-                "--inject", "absent:rank=2@step=30", "--", TRAIN, "--steps", STEPS, "--save-memory-every", 5, "--save-storage-every", 0)
+                "--inject", "absent:rank=2@step=30", "--", TRAIN, *SMALL, "--steps", STEPS, "--save-memory-every", 5, "--save-storage-every", 0)
             for k, (d, timeout) in enumerate(zip(daemons, timeouts))]
 
 
@@ -91,16 +92,16 @@ def equal_killed(runs):
 @case("while the daemons name a rank of another node, no launcher kills one that waits for it, however late that one is killed")
 def _():
     with nodes("ab") as daemons:
-        equal_killed(start_absent(daemons, (3, 9)))
+        equal_killed(start_absent(daemons, (HANG_S, 3 * HANG_S)))
 
 
 @case("nor while a daemon does not answer, and nobody hears that a rank was killed")
 def _():
-    with nodes("ab") as daemons:
-        runs = start_absent(daemons, (2, 2))
+    with nodes("ab", "--peer-timeout", "60s") as daemons:
+        runs = start_absent(daemons, (HANG_S, HANG_S))
         runs[0].until_err("4 ranks start at step 0")
         os.kill(daemons[0].process.pid, signal.SIGSTOP)
-        killed = time.monotonic() + 6  # thrice the time
+        killed = time.monotonic() + 3 * HANG_S
         while time.monotonic() < killed:
             expect("hangs" not in runs[0].err(), runs[0].err())
             time.sleep(0.1)
