@@ -89,6 +89,13 @@ def gone(pid):
         return True
 
 
+def environment_of(pid):
+    """Nothing of one that has ended since it was listed: others start such processes, too."""
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    return b""
+
+
 def until_gone(*pids):
     until(lambda: all(gone(pid) for pid in pids), f"the end of {pids}", DEADLINE, PAUSE)
 
@@ -98,6 +105,11 @@ def final(text):
     found = re.findall(r"final step=\d+ loss=\S+ params=\w+", text)
     equal(len(found), 1, text[-2000:])
     return found[0]
+
+
+def own_socket():
+    """That of the daemon of the only ckpt run that has one; None: not yet, or not while it is started again. One look: between two it may go."""
+    return next(top.glob("ckpt-run-*/ckptd.sock"), None)
 
 
 def listed(store):

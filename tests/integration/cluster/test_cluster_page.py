@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from launcher import BIN, ENVIRONMENT, TRAIN, Run, final
+from launcher import BIN, ENVIRONMENT, TRAIN, Run, environment_of, final
 from loopback_cluster import free_port
 from pages import HOWTO, at, commands
 from tap import Cases, Failure, equal, expect, has, until
@@ -85,7 +85,7 @@ def _():
         status = subprocess.run([BIN / "ckpt", "status"], env=s.environment("gpu2"), capture_output=True, text=True, timeout=60)
         has(status.stdout, "job gpt: running, world size 2")
         pids = subprocess.run(["pgrep", "-f", f"^{TRAIN} --steps {FOREVER}"], capture_output=True, text=True).stdout.split()
-        mine = [int(pid) for pid in pids if f"XDG_RUNTIME_DIR={s.top}/gpu2".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes()]
+        mine = [int(pid) for pid in pids if f"XDG_RUNTIME_DIR={s.top}/gpu2".encode() in environment_of(pid)]
         equal(len(mine), 1, "ranks of gpu2")
         os.kill(mine[0], signal.SIGKILL)
         run.until_err("2 ranks go on from memory")

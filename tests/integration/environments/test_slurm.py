@@ -3,13 +3,12 @@ an undisturbed run."""
 
 import functools
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-from launcher import TRAIN, Run
+from launcher import TRAIN, Run, environment_of
 from pages import commands
 from slurm import NO_TASK, DEPLOY, PAGE, final, lacks, slurm
 from tap import Cases, equal, expect, until
@@ -167,7 +166,7 @@ def kill_a_rank(t):
     """With what is started after it the job comes to its end."""
     t.to_end(t.listed()[-1] + 50)
     pids = subprocess.run(["pgrep", "-f", f"^{TRAIN} .*--steps {FOREVER}"], capture_output=True, text=True).stdout.split()
-    mine = [pid for pid in pids if f"CKPT_JOB={t.name}".encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes()]
+    mine = [pid for pid in pids if f"CKPT_JOB={t.name}".encode() in environment_of(pid)]
     expect(mine, "no rank runs")
     os.kill(int(mine[0]), 9)
 

@@ -8,7 +8,7 @@ import sys
 import urllib.request
 
 from browser import DARK, Text, browse, framed, picture, served
-from launcher import CKPT, ENVIRONMENT, PACED, Run, top
+from launcher import CKPT, ENVIRONMENT, PACED, Run, own_socket, top
 from tap import DEADLINE, Cases, equal, expect, has, until
 
 PAGE = (pathlib.Path(__file__).parents[3] / "ckptd" / "observe" / "web" / "status.html").read_text()
@@ -55,7 +55,7 @@ def _():
     try:
         run.until_err("status page and metrics at")
         address = re.search(r"metrics at http://([^/]+)/", run.err())[1]
-        socket = next(top.glob("ckpt-run-*/ckptd.sock"))
+        socket = own_socket()
         page = Text(browse(address, "--dump-dom"))
         expect("Faults on purpose" not in page.text, "there was none")
         for fault, code in ((("kill", 1), 0), (("flip-arena", 0), 0), (("clock-jump", "--for", "100ms"), 0), (("disk-corrupt",), 0), (("drain", "n9"), 1)):

@@ -4,9 +4,10 @@ import subprocess
 import sys
 
 import single_node
-from launcher import CKPT, ENVIRONMENT, PACED, Run, sh, tidy, top
+from launcher import CKPT, ENVIRONMENT, PACED, Run, own_socket, sh, tidy
 from tap import DEADLINE, Cases, equal, has, until
 
+PATIENCE_S = 8  # until the daemon that it waits for has been killed
 cases = Cases(tidy)
 case = cases.case
 
@@ -44,10 +45,14 @@ def _():
 def _():
     with single_node.daemon() as d:
         d.start()
-        begun = d.top / "begun"
-        run = Run("-n", 1, "--job", "gpt", "--socket", d.socket, "--max-restarts", 3, *sh(f"echo >>{begun}; sleep 0.3; exit 1"))
+        begun, asked = d.top / "begun", d.top / "asked"
+        wait = f"until [ -e {asked} ]; do sleep 0.05; done"  # or all of it would be over before anybody asks
+        run = Run("-n", 1, "--job", "gpt", "--socket", d.socket, "--max-restarts", 3, *sh(f"echo >>{begun}; {wait}; sleep 0.3; exit 1"))
         run.until("the first rank", begun.exists)
-        end(begin(d.socket, DEADLINE), 0)
+        halt = begin(d.socket, DEADLINE)
+        until(lambda: "asked to" in d.text() or halt.poll() is not None, "the halt is asked for")
+        asked.touch()
+        end(halt, 0)
         times = len(begun.read_text())
         run.wait(1)
         equal(len(begun.read_text()), times, "a rank was started after the job had ended")
@@ -70,10 +75,8 @@ def _():
 @case("a daemon of ckpt run that ends with the job is its end")
 def _():
     run = Run("-n", 1, "--job", "gpt", "--", *PACED, "--steps", 1000000)
-    run.until("its daemon", lambda: list(top.glob("ckpt-run-*/ckptd.sock")))
-    socket = next(top.glob("ckpt-run-*/ckptd.sock"))
     run.until_err("start at step 0")
-    end(begin(socket, DEADLINE), 0)
+    end(begin(own_socket(), DEADLINE), 0)
     run.wait(0)
 
 
@@ -84,10 +87,10 @@ def _():
         over = d.top / "over"
         run = Run("-n", 1, "--job", "gpt", "--socket", d.socket, *sh(f"until [ -e {over} ]; do sleep 0.05; done"))
         run.until("the job", lambda: known(d))
-        halt = begin(d.socket, 2)
+        halt = begin(d.socket, PATIENCE_S)
         until(lambda: "asked to" in d.text() or halt.poll() is not None, "the halt is asked for")
         d.kill()
-        has(end(halt, 1), "has not ended after 2 s", "nobody answers at")
+        has(end(halt, 1), f"has not ended after {PATIENCE_S} s", "nobody answers at")
         d.start()
         over.touch()
         run.wait(0)

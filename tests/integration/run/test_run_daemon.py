@@ -19,6 +19,7 @@ from tap import BIN, DEADLINE, Cases, Failure, equal, until
 
 ARENA_HEAD, FLIGHT = 16384, 256
 YOUNG_S = 1  # a process that is younger the daemon may not know yet: it is left alone
+GRACE_S = "12"  # the daemon is back before it is over
 HELLO, WELCOME, ERROR, EPOCH, HOLD, RETURN, SPAWNED, EXITED, STOP, STATUS = 1, 2, 3, 11, 12, 13, 14, 15, 16, 17
 F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 # ends when a file says so: "end-RANK" with the status; "trapped-PID" is there once SIGTERM ends it well
@@ -116,14 +117,21 @@ class Daemon:
     def epoch(self, epoch, *lost):
         self.send(EPOCH, struct.pack(f"<II{len(lost)}IB", epoch, len(lost), *lost, False) + text("because"))
 
-    def hold(self, rank, sealed=True):
+    def arena(self, sealed=True):
         fd = os.memfd_create("arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.fds.append(fd)
         os.ftruncate(fd, ARENA_HEAD)
         if sealed:
             fcntl.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)
-        self.send(HOLD, struct.pack("<IQ", rank, ARENA_HEAD), [fd])
-        self.fds.append(fd)
-        return os.fstat(fd).st_ino
+        return fd
+
+    def hand_over(self, rank, arena):
+        self.send(HOLD, struct.pack("<IQ", rank, ARENA_HEAD), [arena])
+
+    def hold(self, rank, sealed=True):
+        arena = self.arena(sealed)
+        self.hand_over(rank, arena)
+        return os.fstat(arena).st_ino
 
     def beat(self, arena, step, collective=None):
         """Writes the flight record of an arena (format/arena/arena.h): a heartbeat now."""
@@ -295,13 +303,12 @@ def _(daemon):
 
 def hang(daemon, *flights):
     """Two ranks fall silent, as their last flight records say; which one is killed."""
-    pids = daemon.start("--hang-timeout", "3")  # longer than the lines below may take on a busy machine
-    arenas = []
-    for rank in range(2):
-        daemon.hold(rank)
-        arenas.append(daemon.fds[-1])
+    pids = daemon.start("--hang-timeout", "3")
+    arenas = [daemon.arena() for _ in flights]
     for arena, flight in zip(arenas, flights):
         daemon.beat(arena, *flight)
+    for rank, arena in enumerate(arenas):  # with their last words: between those nothing can be too slow
+        daemon.hand_over(rank, arena)
     body = daemon.expect(EXITED)
     rank, pid, status = struct.unpack("<Iii", body)
     equal((pid, status), (pids[rank], signal.SIGKILL))
@@ -333,7 +340,7 @@ def _(daemon):
 
 @case("SIGTERM becomes STOP once ranks have joined, for a daemon that comes back as well, and SIGTERM after the grace")
 def _(daemon):
-    daemon.until_trapped(daemon.start("--grace", "2"))
+    daemon.until_trapped(daemon.start("--grace", GRACE_S))
     daemon.hold(0)
     daemon.beat(daemon.fds[-1], 1)
     daemon.hold(1, sealed=False)
@@ -349,7 +356,7 @@ def _(daemon):
     daemon.spawned(0)
     daemon.spawned(1)
     daemon.expect(STOP)
-    daemon.until_err("have not ended within 2 s: SIGTERM")
+    daemon.until_err(f"have not ended within {GRACE_S} s: SIGTERM")
     daemon.wait(0)
 
 
