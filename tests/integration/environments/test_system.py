@@ -13,7 +13,7 @@ import struct
 import system_service  # first: it starts this again
 import single_node
 import users
-from single_node import DEADLINE, NIGHTLY, expect, until
+from single_node import DEADLINE, NIGHTLY, expect, finish, until
 from system_service import Guest, ManagedSystem, System, again, owners, puppets, saves, service, top
 from users import ANN, BOB, child
 from scripted_ranks import CAPTURED, DURABLE, LATEST, MEMORY, STORAGE, Puppet, all_must, each, ended, holds, save
@@ -238,14 +238,22 @@ def silent_worker_is_killed():
         return None
 
 
+def seen_at_work(system, guest):
+    """A worker of hers, while it has something to do."""
+    stop, ranks = guest.endless(2, "--storage", 10, "--pause", 5)
+    worker = system.served(guest.uid)
+    until(lambda: all(rank.reached("captured") for rank in ranks), "they save")
+    equal(system.served(guest.uid), worker, "her worker")
+    finish(stop, ranks)
+    return worker
+
+
 def idle_worker_ends():
     with service("--user-linger", "300ms", "--linger", "100ms") as (system, ann, _, _):
-        saves(ann, steps=10)
-        worker = system.served(ANN)
+        worker = seen_at_work(system, ann)
         until(lambda: not system.worker(ANN), "her worker ends")
         expect(ended(worker), "it has not ended")
-        saves(ann, steps=20)
-        expect(system.served(ANN) != worker, "the same worker")
+        expect(seen_at_work(system, ann) != worker, "the same worker")
         expect("signal" not in system.text() and " status " not in system.text(), system.text())
 
 
