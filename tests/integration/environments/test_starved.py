@@ -165,8 +165,8 @@ def daemon_restore(counted, choose):
             each(ranks, "join", PATIENCE)
         if told(each(ranks, "restore", LATEST, PATIENCE)):  # it is this one that fails: half-way, the state is nobody's
             refused = True
-            each(ranks, "join", PATIENCE)
-            all_must(ranks, "restore", LATEST, PATIENCE)
+            each(ranks, "join", DEADLINE * 1000)
+            all_must(ranks, "restore", LATEST, DEADLINE * 1000)
         return refused
 
     with single_node.daemon() as d:
@@ -237,8 +237,9 @@ def daemon_registration(counted, choose):
     print(f"# registration in ckptd: {tally}")
 
 
-CALLS = (("open", PATIENCE), ("table", 1000, 0), ("join", PATIENCE), ("restore", LATEST, PATIENCE), ("begin", 0, STORAGE, 0), ("fence", 0),
-         ("wait", 0, DURABLE, PATIENCE), ("drop", 0), ("close",))
+def calls(step, patience):
+    return (("open", patience), ("table", 1000, 0), ("join", patience), ("restore", LATEST, patience), ("begin", step, STORAGE, 0), ("fence", 0),
+            ("wait", 0, DURABLE, patience), ("drop", 0), ("close",))
 
 
 def life(d, step, control, n):
@@ -247,8 +248,7 @@ def life(d, step, control, n):
         rank = Puppet(d, 0, 1)
     control.arm(n)
     refused = False
-    for call in CALLS:
-        call = ("begin", step, STORAGE, 0) if call[0] == "begin" else call
+    for call in calls(step, PATIENCE if n else DEADLINE * 1000):
         answer = rank.ask(*call)
         if call[0] == "restore" and answer.code == -2:  # nothing is saved yet
             continue
