@@ -18,7 +18,7 @@
  *	open NODE                         open 0|1                          whether their session has a connection
  *	mind NODE 0|1                     minding                           whether its loss matters at once
  *	renew                             renewed RC                        reads its key or certificates again
- *	deaf MILLISECONDS                 heard again                       the loop stands still
+ *	deaf                              deaf                              the loop stands still until the next line
  * Unasked: up NODE, down NODE RC, message NODE TYPE BYTES TEXT, clock NODE ROUND_TRIP_NS AHEAD_NS. */
 #include "base/clock.h"
 #include "cluster/net.h"
@@ -242,10 +242,12 @@ static void renew(void)
 	printf("renewed %d\n", net_renew(net, &files, &err));
 }
 
-static void deaf(unsigned ms)
+static void deaf(void)
 {
-	poll(NULL, 0, (int)ms);
-	printf("heard again\n");
+	struct pollfd next = {.fd = STDIN_FILENO, .events = POLLIN};
+	printf("deaf\n");
+	fflush(stdout);
+	poll(&next, 1, -1);
 }
 
 static void obey(const char *line)
@@ -298,7 +300,7 @@ static void obey(const char *line)
 		minded[node] = n[0];
 		printf("minding\n");
 	} else if (!strcmp(word, "deaf")) {
-		deaf(node);
+		deaf();
 	} else {
 		printf("not understood: %s\n", line);
 	}
