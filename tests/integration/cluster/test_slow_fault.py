@@ -12,7 +12,7 @@ from tap import DEADLINE, Cases, equal, expect, has, until
 
 NODES, LATE, SLOW_MS, STEPS_OF_A_FAULT = "abc", 3, 500, 30
 FIRST = 10  # steps of all before it
-NAMED_S = 45  # after 9 rounds: 45 s, or 72 steps (docs/explanation/stragglers.md)
+NAMED_S, NAMED_STEPS = 45, 72  # after 9 rounds: 45 s, or 72 steps (docs/explanation/stragglers.md)
 ROUND_S = 5  # one may be under way, and the first one of an epoch does not count
 BUSY = 1.5  # others use the processors, too
 cases = Cases(tidy)
@@ -67,10 +67,11 @@ with loopback_cluster(NODES, **options) as daemons, contextlib.ExitStack() as st
     def _():
         until(lambda: all(step > FIRST for d in daemons.values() for step in steps(d)), "all are at work")
         slow.go_on()
-        began = time.monotonic()
+        began, at = time.monotonic(), max(steps(slow.daemon))
         for daemon in daemons.values():
             until(lambda d=daemon: slow.go_on() and named(d), "the straggler", pause=0.2)
-        took, due = time.monotonic() - began, max(NAMED_S, 72 * SLOW_MS / 1000) * BUSY + 2 * ROUND_S
+        took, made = time.monotonic() - began, max(steps(slow.daemon)) - at  # a step takes longer than the fault, where others use the processors
+        due = max(NAMED_S, NAMED_STEPS * took / made) * BUSY + 2 * ROUND_S
         expect(took < due, f"it took {took:.0f} s, at most {due:.0f} s are due")
         print(f"# named after {took:.0f} s")
         for daemon in daemons.values():

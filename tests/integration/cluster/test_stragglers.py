@@ -23,7 +23,7 @@ class Job:
 
     def __init__(self, daemons, name, first, last):
         self.name, self.daemons = name, daemons
-        self.runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", name, "--socket", d.socket, "--", BIN / "paced", STEP_MS, 0, first, last)
+        self.runs = [Run("--nodes", 2, "--node-rank", k, "-n", 2, "--job", name, "--socket", d.socket, "--", BIN / "paced", STEP_MS, "/", first, last)
                      for k, d in enumerate(daemons.values())]
 
     def named(self, daemon):

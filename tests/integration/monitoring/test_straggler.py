@@ -12,13 +12,14 @@ import single_node
 from launcher import Run, tidy
 from tap import BIN, DEADLINE, Cases, equal, expect, has, until
 
-STEP_MS, SLOW = 50, 400  # the first 20 s are quiet
+STEP_MS = 50
 cases = Cases(tidy)
 case = cases.case
 daemon = single_node.Daemon(options=["--http", "127.0.0.1:0"])
 daemon.start()
 address = re.search(r"metrics at http://([^/]+)/", until(lambda: "metrics at" in daemon.text() and daemon.text(), "http"))[1]
-job = Run("-n", 3, "--job", "gpt", "--socket", daemon.socket, "--", BIN / "paced", STEP_MS, SLOW, 1, 1)
+slow = daemon.top / "slow"  # from when it is there
+job = Run("-n", 3, "--job", "gpt", "--socket", daemon.socket, "--", BIN / "paced", STEP_MS, slow, 1, 1)
 
 
 def get(path):
@@ -34,13 +35,14 @@ def compared():
 @case("ranks that wait for each other alike are compared, and none is named")
 def _():
     found = until(compared, "a round", pause=0.2)
-    expect(found["ranks"][0]["step"] < SLOW, "the machine was too slow to see it:", found["ranks"][0]["step"])
     equal([rank["straggler"]["is"] for rank in found["ranks"]], [False] * 3)
     equal(found["stragglers"], [])
 
 
 @case("the late one is named in status, health, metrics and log, with about what it costs")
 def _():
+    slow.touch()
+
     def named():
         found = daemon.job("gpt")
         return found["stragglers"] and found["stragglers"][0]["cost_ms"] > 20000 and found
