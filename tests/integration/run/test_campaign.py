@@ -343,7 +343,7 @@ def arenas_of(folder):
 
 @case("shared memory that somebody has yet when all has ended is left behind")
 def _():
-    (top / "held.campaign").write_text("ranks 2\nat 1s kill rank=1\n")
+    (top / "held.campaign").write_text("ranks 2\nat 1s kill rank=1\nat 9s kill rank=1\n")  # it goes on for long enough
     child = subprocess.Popen([CKPT, "campaign", "--json", "--dir", top / "held", top / "held.campaign", *PACED], env=ENVIRONMENT, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
     journal = top / "held" / "journal"
