@@ -77,7 +77,7 @@ def replace(store, away):
 def loses(how, *words):
     with single_node.daemon() as d:
         away = d.top / "away"
-        run = start(d, 400)
+        run = start(d, 800)
         how(d.store, away)
         run.until("health says so", lambda: missing(d))
         has(missing(d), str(d.store), *words)
