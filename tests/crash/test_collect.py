@@ -1,7 +1,9 @@
 """Retention at work: a daemon that dies while it deletes, what its next life finds, and others who pin, remove and restore meanwhile."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +29,31 @@ def hidden(d, prefix=".trash-"):
     return sorted(d.store.glob(f"main/{prefix}*"))
 
 
+def deletes(d, point):
+    """It is in the middle of that: with the last of these points the manifest is gone, and files are left."""
+    trash = hidden(d)
+    return trash and (point != "gc.unlink" or not (trash[0] / "MANIFEST.json").exists())
+
+
+@contextlib.contextmanager
+def at_rest(running):
+    """The ranks begin no save meanwhile, so that retention does not overtake who looks for long."""
+    for rank in running:
+        rank.process.send_signal(signal.SIGSTOP)
+    yield
+    for rank in running:
+        rank.process.send_signal(signal.SIGCONT)
+
+
+def marks(d, running, *command):
+    """The newest checkpoint, after `ckpt` has pinned or tagged it."""
+    with at_rest(running):
+        epoch, step = d.committed()[-1]
+        code, _, err = d.ckpt(command[0], f"{step}.e{epoch:04d}", *command[1:], "--repo", d.store)
+        expect(code == 0, *command, err)
+    return epoch, step
+
+
 def nothing_hidden(d):
     until(lambda: not hidden(d), "the trash is emptied")
 
@@ -38,7 +65,7 @@ def _():
         with single_node.daemon(options=("--keep-last", "1", "--no-verify")) as d:
             d.start(failpoints=f"{point}=delay:300")
             stop, running = ranks(d)
-            until(lambda: acknowledged(running) and hidden(d) and (point != "gc.unlink" or not (hidden(d)[0] / "MANIFEST.json").exists()), f"it deletes ({point})")
+            until(lambda: acknowledged(running) and deletes(d, point) and d.stands(lambda: deletes(d, point)), f"it deletes ({point})")
             d.kill()
             newest = max(acknowledged(running))
             expect(hidden(d), "killed in the middle")
@@ -57,11 +84,9 @@ def _():
         d.start()
         stop, running = ranks(d, "--wait", "verified")
         until(lambda: d.committed(), "a checkpoint")
-        pinned = d.committed()[-1]
-        expect(d.ckpt("pin", f"{pinned[1]}.e{pinned[0]:04d}", "--repo", d.store)[0] == 0, "pinned")
+        pinned = marks(d, running, "pin")
         until(lambda: len(acknowledged(running, "verified")) >= 6, "more of them")
-        tagged = d.committed()[-1]
-        expect(d.ckpt("tag", f"{tagged[1]}.e{tagged[0]:04d}", "best", "--repo", d.store)[0] == 0, "tagged")
+        tagged = marks(d, running, "tag", "best")
         until(lambda: len(acknowledged(running, "verified")) >= 14, "many of them")
         finish(stop, running)
         until(lambda: len(d.committed()) <= 5, f"only what the rules keep: {d.committed()}")

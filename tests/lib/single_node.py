@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -79,6 +80,19 @@ class Daemon:
             self.process.kill()
             return self.process.wait()
         return None
+
+    def stands(self, condition):
+        """Whether the condition holds while the daemon stands still. If it does, the daemon stands still from then on, until it is killed or goes_on."""
+        self.process.send_signal(signal.SIGSTOP)
+        if os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT).si_code == os.CLD_STOPPED:
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)  # so that the next one is waited for
+        holds = condition()
+        if not holds:
+            self.goes_on()
+        return holds
+
+    def goes_on(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def stop(self):
         """A clean end; the exit status."""
