@@ -216,7 +216,8 @@ def dies_at(name, state):
         ranks = spread(daemons)
         gather(ranks)
         saved(ranks, 1)
-        begun(ranks, 2)
+        for call in (("set", 2), ("begin", 2, STORAGE, 0), ("fence", 0)):
+            each(ranks, *call)  # it may be dead, and who lives be told of it, before the last one has begun
         until(lambda: not daemons[name].alive(), f"{name} dies at {state}")
         answers = each(ranks, "wait", 0, DURABLE, 3000)
         daemons[name].start()
