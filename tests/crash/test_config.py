@@ -136,8 +136,10 @@ def a_daemon_that_ends_lifts_its_limits(d):
 
 
 def a_refused_save_stays_in_memory(d):
-    # Slow enough that the second save meets the first; the third finds room again or not: the first must be whole in any case.
+    # Slow enough that the second save meets the first, until that is seen; the third finds room again or not: the first must be whole in any case.
     rank = d.rank(0, 1, "--steps", 3, "--storage", 1, "--elements", 1 << 17, "--deadline", 20000)
+    rank.until(lambda: any(line[2] == "EBUSY" for line in rank.of("failed")), "a save is refused")
+    reload(d, "[job]\nsave-policy = refuse\n", "[job main] write-bandwidth is now 0, was 64K")
     expect(rank.wait() == 0, rank.lines()[-3:])
     refused = [line for line in rank.of("failed") if line[2] == "EBUSY"]
     expect(refused and "step 1 is still being written, and the policy is to refuse" in " ".join(refused[0]), rank.lines())
@@ -162,7 +164,7 @@ def main():
     cases.run("what needs a restart is said", with_file, "", what_needs_a_restart_is_said)
     cases.run("persist-every", with_file, "[job ma*]\npersist-every = 2\n",
               one_save_in_two_is_written_and_the_last_one_after_all)
-    cases.run("save-policy = refuse", with_file, "[job]\nsave-policy = refuse\nwrite-bandwidth = 1M\n",
+    cases.run("save-policy = refuse", with_file, "[job]\nsave-policy = refuse\nwrite-bandwidth = 64K\n",
               a_refused_save_stays_in_memory)
     cases.run("write-bandwidth", with_file, f"[node]\nwrite-bandwidth = {RATE}\n", writes_keep_the_limit)
     cases.run("a limit that is lifted", with_file, "[job]\nwrite-bandwidth = 64K\n", a_limit_that_is_lifted_lets_a_save_go)
