@@ -15,7 +15,7 @@ from loopback_cluster import loopback_cluster
 from scripted_ranks import CAPTURED, DURABLE, LATEST, LATEST_HEALTHY, MEMORY, STORAGE, Puppet, all_must, each
 
 ELEMENTS, REPLICATED = 1200, 2
-NAME, ONE_MORE, INVALID, BUSY, NOT_THAT = 1, 3, -22, -16, -61
+NAME, ONE_MORE, INVALID, BUSY, NOT_THAT, ENOTCONN = 1, 3, -22, -16, -61, -107
 WAIT = 60000
 RETURN_S = 5  # ranks that were restored are taken for at work then, unless they show it
 
@@ -98,9 +98,17 @@ def from_one_node():
         restored(ranks, 1, 100)
         began = time.monotonic()
         keep(ranks, 2, 200)
-        expect(time.monotonic() - began < RETURN_S, "its copies were put off until its ranks were thought to be at work", time.monotonic() - began)
+        took = time.monotonic() - began
         for name, d in daemons.items():
             expect("nobody asks for" not in d.text(), name, d.text())
+    return took
+
+
+def copied_at_once():
+    took = [from_one_node()]
+    while min(took) >= RETURN_S and len(took) < 3:  # a busy machine may take as long, too
+        took.append(from_one_node())
+    expect(min(took) < RETURN_S, "its copies were put off until its ranks were thought to be at work:", took, "s")
 
 
 def the_same_ranks_say_goodbye():
@@ -118,10 +126,15 @@ def the_same_ranks_say_goodbye():
 
 
 def refused(daemons, where, *parts):
-    """At once or after a while, and with what is where."""
-    ranks = puppets(daemons, where)
-    for answer in each(ranks, "open", 3000):
-        expect(answer.code == BUSY and all(part in answer.text for part in parts), answer)
+    """At once or after a while, and with what is where. A busy daemon may not have answered by then; nobody is let in meanwhile."""
+    ranks, answers = puppets(daemons, where), []
+
+    def told():
+        answers[:] = each(ranks, "open", 3000)
+        expect(all(answer.code in (BUSY, ENOTCONN) for answer in answers), answers)
+        return all(answer.code == BUSY and all(part in answer.text for part in parts) for answer in answers)
+
+    until(told, lambda: f"all are told of {parts}, but {answers}")
     kill(ranks)
 
 
@@ -202,9 +215,10 @@ def main():
     cases = Cases()
     for before, after in (("abcd", "abc"), ("abc", "ab"), ("aabb", "ab"), ("abc", "bc"), ("ab", "abc")):
         cases.run(f"{before}, then {after}", another_world, before, after)
-    for test in (no_store, a_node_is_lost_with_its_part, a_node_is_lost, the_same_ranks_say_goodbye, from_one_node,
+    for test in (no_store, a_node_is_lost_with_its_part, a_node_is_lost, the_same_ranks_say_goodbye,
                  what_others_refuse_is_on_storage_still):
         cases.run(test.__name__.replace("_", " "), test)
+    cases.run("from one node", copied_at_once)
     for store in (True, False):
         cases.run(f"another table, {'with' if store else 'without'} a store", another_table, store)
     return cases.end()
