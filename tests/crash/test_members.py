@@ -183,7 +183,7 @@ def a_daemon_that_was_removed_or_replaced_meanwhile_ends():
     with nodes() as n:
         a, b = n.start("a"), n.start("b")
         meet(a, b)
-        n.etcd.ctl("del", "/ckpt/cluster/b")
+        until(lambda: n.etcd.ctl("del", "/ckpt/cluster/b").returncode == 0, "etcd has removed it")
         until(lambda: not b.alive(), "it ends")
         expect(b.process.returncode == 1 and "node b was removed from the cluster" in b.text(), b.text())
         until(lambda: "b" not in listed(a), "the other one has forgotten it")
