@@ -88,6 +88,8 @@ def a_daemon_that_was_stopped_finds_a_new_session():
             node.until_said("node b is lost: Connection timed out", seconds=SEEN_S)
         expect(b.sees(*others), "it is stopped")
         b.process.send_signal(signal.SIGCONT)
+        for node in others:  # before the others call it, b may not have said that it has lost them
+            until(lambda node=node: b.losses(node), f"b has lost {node.name}")
         net.meet()
         for node in others:
             equal((node.losses(b), b.losses(node)), (1, 1), f"losses of {node.name} and b")
