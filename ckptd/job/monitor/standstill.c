@@ -70,6 +70,15 @@ static bool tells_the_same(const struct peer_silent *a, const struct peer_silent
 	return same;
 }
 
+void standstill_keep_stopped(struct standstill *s, struct suspect *all, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (all[i].stopped)
+			s->stopped_ns[i] = all[i].is.beat_ns;
+		all[i].stopped = s->stopped_ns[i] && s->stopped_ns[i] == all[i].is.beat_ns;
+	}
+}
+
 bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t silence_ns, uint64_t now)
 {
 	struct peer_silent m = {0};
@@ -203,9 +212,11 @@ static void look(struct job *job, uint64_t now)
 	} else {
 		s->epoch = 0;
 	}
-	if (silent(all, n, silence, now)) /* what costs a look into /proc */
+	if (silent(all, n, silence, now)) { /* what costs a look into /proc */
 		for (uint32_t i = 0; i < n; i++)
 			all[i].stopped = process_is_stopped(job->ranks[i].pid);
+		standstill_keep_stopped(s, all, n);
+	}
 	if (!standstill_look(s, all, n, silence, now))
 		return;
 	participant_say(job, &(struct peer_report){.type = PEER_SILENT, .silent = s->said});

@@ -29,11 +29,12 @@ struct standstill {
 	char text[CULPRIT_TEXT_MAX + NAME_NODE_MAX +
 		  128]; /* a sentence without its beginning: "rank 1 is waited for: …"; while `is` */
 	/* private */
-	uint32_t epoch;                 /* in which it is looked; 0: in none */
-	uint32_t told_epoch;            /* of what the coordinator has told */
-	bool armed;                     /* all ranks have made a step since: what they loaded is behind them */
-	uint64_t steps[WIRE_LOCAL_MAX]; /* of the first heartbeat; UINT64_MAX: none has come */
-	struct peer_silent said;        /* to the coordinator; n 0: nothing, or that it is over */
+	uint32_t epoch;                      /* in which it is looked; 0: in none */
+	uint32_t told_epoch;                 /* of what the coordinator has told */
+	bool armed;                          /* all ranks have made a step since: what they loaded is behind them */
+	uint64_t steps[WIRE_LOCAL_MAX];      /* of the first heartbeat; UINT64_MAX: none has come */
+	uint64_t stopped_ns[WIRE_LOCAL_MAX]; /* the heartbeat after which it was seen to be stopped; 0: it was not */
+	struct peer_silent said;             /* to the coordinator; n 0: nothing, or that it is over */
 	uint64_t said_ns;
 };
 
@@ -41,6 +42,9 @@ struct standstill {
  * case. Steps vary by a share of themselves: where 1.7 s is less than STANDSTILL_SHORT steps, it comes on top of the
  * longest, too. */
 uint64_t standstill_silence(uint64_t median_ns, uint64_t longest_ns);
+/* all[i].stopped: its process is stopped just now. It stays so until its next heartbeat: one that is killed is stopped no
+ * longer, and is not known to be lost yet; what all wait for has not changed. */
+void standstill_keep_stopped(struct standstill *s, struct suspect *all, uint32_t n);
 /* silence_ns: 0: too few steps are known. True: s->said is new, and to be reported. */
 bool standstill_look(struct standstill *s, const struct suspect *all, uint32_t n, uint64_t silence_ns, uint64_t now);
 /* The ranks of the job here; every tick. */

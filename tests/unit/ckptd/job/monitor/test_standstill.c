@@ -67,6 +67,26 @@ Test(standstill, without_known_steps_and_ranks_there_is_none)
 	cr_assert_not(standstill_look(&s, all, 3, UINT64_MAX, 1000 * S));
 }
 
+Test(standstill, who_is_killed_while_it_is_stopped_is_the_one_that_is_waited_for_still)
+{
+	standstill_keep_stopped(&s, all, 3);
+	cr_expect_not(all[0].stopped || all[1].stopped || all[2].stopped, "nobody was");
+	all[1].stopped = true;
+	standstill_keep_stopped(&s, all, 3);
+	cr_assert(standstill_look(&s, all, 3, SILENCE, 120 * S));
+	all[1].stopped = false; /* its process ends, which is not known yet */
+	standstill_keep_stopped(&s, all, 3);
+	cr_expect(all[1].stopped && !all[0].stopped && !all[2].stopped);
+	cr_expect_not(standstill_look(&s, all, 3, SILENCE, 122 * S), "nothing has changed");
+	all[1].stopped = false;
+	all[1].is.beat_ns = 123 * S;
+	standstill_keep_stopped(&s, all, 3);
+	cr_expect_not(all[1].stopped, "it goes on");
+	all[1].is.beat_ns = 0;
+	standstill_keep_stopped(&s, all, 3);
+	cr_expect_not(all[1].stopped, "another process of that rank");
+}
+
 Test(standstill, who_is_elsewhere_is_said_once_in_a_second)
 {
 	cr_assert(standstill_look(&s, all, 3, SILENCE, 120 * S));
