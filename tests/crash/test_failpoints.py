@@ -85,8 +85,11 @@ class Run:
             before = [len(r.reached("durable")) for r in ranks]
         raise Failure("ranks do not stay")
 
+    def is_met(self, d, ranks):
+        return self.fired(d) or not d.alive() or any(r.process.poll() is not None for r in ranks)
+
     def await_fired(self, d, ranks):
-        until(lambda: self.fired(d) or not d.alive() or any(r.process.poll() is not None for r in ranks), "it fires")
+        until(lambda: self.is_met(d, ranks), "it fires")
 
     def finish(self, d, ranks):
         self.stop.touch()
@@ -158,11 +161,12 @@ def occupied(run, d):
     """The names of coming checkpoints are taken by what older releases left behind."""
     d.start(run.serve(1))
     ranks = run.ranks(d)
-    until(lambda: d.committed(), "a first checkpoint")
-    epoch, step = d.committed()[-1]
-    for ahead in range(30, 200):  # taken only now: an epoch that the store knows is not given out
-        (d.store / "main" / f"step-{step + ahead:012d}.e{epoch:04d}").mkdir(exist_ok=True)  # the ranks may have come so far meanwhile
-    run.await_fired(d, ranks)
+    until(lambda: d.committed(), "a first checkpoint")  # an epoch that the store knows is not given out
+    while not run.is_met(d, ranks):
+        epoch, step = d.committed()[-1]
+        for ahead in range(30, 200):
+            (d.store / "main" / f"step-{step + ahead:012d}.e{epoch:04d}").mkdir(exist_ok=True)
+        until(lambda: run.is_met(d, ranks) or max(d.committed()) > (epoch, step + 200), "it fires")  # or the ranks had come so far meanwhile
     run.progress(d, ranks)
     run.finish(d, ranks)
 
