@@ -131,7 +131,7 @@ struct setting {
 	const char *fallback_text;  /* where fallback is NULL: the rule, for people */
 	uint64_t min, max;          /* numbers; of a path or a name max is its length */
 	bool zero;                  /* 0 is allowed although it is below min: it means "none" */
-	bool needs_unit;            /* of a time by which something is deleted: 24 may have been meant as hours */
+	bool needs_unit;            /* of a time that is long as a rule: 24 may have been meant as hours */
 	const char *const *choices; /* NULL-terminated; the value is the index */
 	size_t offset;              /* in struct config, struct policy or struct share */
 	bool restart;     /* a change takes effect when ckptd is started anew. Texts need this: see struct config */

@@ -147,7 +147,7 @@ static int lock_file(int dir, const char *name, int how)
 		if (fd < 0 || disk_lock_stands(NULL, dir, name, fd))
 			return fd < 0 ? fd : steal_fd(&fd);
 	}
-	return -EAGAIN;
+	return -ESTALE; /* not -EAGAIN, which is -EWOULDBLOCK: nobody is known to hold it */
 }
 
 int disk_lock(struct disk *d, int dir, const char *name)
